@@ -1,0 +1,74 @@
+# Everything a contributor types. `make` alone lists it.
+
+PYTHON ?= python3
+ARGS   ?=
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+EXTRAS := test,lint
+EVERY_EXTRA := ingest,orchestrator,worker,cli,test,lint
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup test lint types layers check format bench-templates constraints clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv and install redrive with its tools (instant when nothing changed)
+
+test: $(READY) ## run every test; narrow it with ARGS="-k retry"
+	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+
+lint: $(READY) ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## check types, strictly
+	$(BIN)/mypy
+
+layers: $(READY) ## check who may import whom, and that the pure core is pure
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/architecture
+
+check: lint types layers test ## all of the above
+
+format: $(READY) ## put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-templates: $(READY) ## time the evaluation of typical rules
+	$(BIN)/python -m bench.templates $(ARGS)
+
+constraints: ## resolve constraints.txt anew from pyproject.toml
+	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
+	$(PYTHON) -m venv "$$scratch/venv" && \
+	"$$scratch/venv/bin/python" -m pip install -qq '.[$(EVERY_EXTRA)]' hatchling editables && \
+	{ echo "# The exact versions that redrive is built and tested with, for all extras together."; \
+	  echo "# Regenerate with 'make constraints'; do not edit by hand."; \
+	  "$$scratch/venv/bin/python" -m pip freeze --exclude redrive \
+	    | awk -F== '{ name = tolower($$1); gsub(/[_.]+/, "-", name); print name "==" $$2 }' | LC_ALL=C sort; \
+	} > "$$scratch/constraints.txt" && cp "$$scratch/constraints.txt" constraints.txt
+
+clean: ## remove .venv, caches and build output
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The build backend is pinned as well: PIP_CONSTRAINT reaches the build environment in older pips,
+# PIP_BUILD_CONSTRAINT in newer ones.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "redrive needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo missing)." >&2; \
+	  echo "Name another one, for example: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "'$(PYTHON) -m venv' failed; the package python3-venv may be missing." >&2; exit 1; }
+	@echo "installing redrive[$(EXTRAS)] into $(VENV) ..."
+	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
+	  $(BIN)/python -m pip install -qq -c constraints.txt -e '.[$(EXTRAS)]'
+	@touch $@
+	@echo "ready: $(BIN)/redrive"

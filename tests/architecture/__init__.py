@@ -1,0 +1,1 @@
+"""The shape of the code base, held by tests."""
