@@ -1,0 +1,1 @@
+"""Sandboxed, native and deterministic Jinja2 expressions for playbooks."""

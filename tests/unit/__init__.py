@@ -1,0 +1,1 @@
+"""One package at a time, in memory."""

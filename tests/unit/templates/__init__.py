@@ -1,0 +1,1 @@
+"""How templates read, judge, refuse and stay within their bounds."""
