@@ -1,0 +1,1 @@
+"""Lowering: checked nodes of any spelling in, parts of the Plan out."""

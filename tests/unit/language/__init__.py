@@ -1,0 +1,1 @@
+"""How playbooks are read, checked, lowered, linted and described."""
