@@ -1,0 +1,1 @@
+"""The commands of `redrive`, one module each, loaded when they are asked for."""

@@ -1,0 +1,1 @@
+"""The installed programs, run as people run them."""
