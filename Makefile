@@ -6,8 +6,8 @@ ARGS   ?=
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-EXTRAS := test,lint
-EVERY_EXTRA := ingest,orchestrator,worker,cli,test,lint
+EXTRAS := embedded,test,lint
+EVERY_EXTRA := ingest,orchestrator,worker,cli,embedded,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -15,7 +15,7 @@ export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint types layers check format bench-templates constraints clean
+.PHONY: help setup test lint types layers check format bench-engine bench-startup bench-templates constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,12 @@ check: lint types layers test ## all of the above
 format: $(READY) ## put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench-engine: $(READY) ## time the decider, and weigh the state of long loops
+	$(BIN)/python -m bench.engine
+
+bench-startup: $(READY) ## time `redrive validate` from start to end
+	$(BIN)/python -m bench.startup_validate
 
 bench-templates: $(READY) ## time the evaluation of typical rules
 	$(BIN)/python -m bench.templates $(ARGS)
@@ -70,5 +76,6 @@ $(READY): pyproject.toml constraints.txt
 	@echo "installing redrive[$(EXTRAS)] into $(VENV) ..."
 	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
 	  $(BIN)/python -m pip install -qq -c constraints.txt -e '.[$(EXTRAS)]'
+	@$(BIN)/python -m compileall -q services shared
 	@touch $@
 	@echo "ready: $(BIN)/redrive"
