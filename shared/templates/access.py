@@ -1,6 +1,6 @@
 """Reading `a.b` and `a['b']`: the key first, then the few attributes that are allowed, else nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
@@ -30,6 +30,16 @@ class Group(NamedTuple):
 
     grouper: object
     list: list[object]
+
+
+class Listed(list[object]):
+    """A list with a few named values beside its elements, such as the figures of the loop it came from."""
+
+    __slots__ = ("beside",)
+
+    def __init__(self, elements: Iterable[object], beside: Mapping[str, object]) -> None:
+        super().__init__(elements)
+        self.beside = beside
 
 
 class Namespace(dict[str, object]):
@@ -77,7 +87,7 @@ def member(value: object, key: object) -> object:
     if isinstance(value, Mapping):
         return _of_mapping(value, key)
     if isinstance(key, str):
-        return _attribute(value, key)
+        return value.beside[key] if type(value) is Listed and key in value.beside else _attribute(value, key)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return _element(value, key)
     return MISSING

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from jinja2 import nodes
 
-from shared.templates.access import MISSING, follow, look_up
+from shared.templates.access import MISSING, Listed, follow, look_up
 from shared.templates.analysis import Condition, Readings, bound_names, condition_of, path_of
 from shared.templates.limits import CACHED_TEMPLATES, MAX_CACHED_SOURCE
 from shared.templates.names import Path, dotted
@@ -29,6 +29,7 @@ __all__ = [
     "Evaluation",
     "EvaluationError",
     "Helpers",
+    "Listed",
     "Path",
     "Template",
     "TemplateSyntaxProblem",

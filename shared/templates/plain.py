@@ -118,7 +118,7 @@ def rfc3339(moment: datetime) -> str:
 
 
 def _plain_list(value: Iterable[object], budget: Budget, depth: int) -> list[object]:
-    items = value if isinstance(value, list) else list(value)
+    items = value if type(value) is list else list(value)
     budget.spend(1 + len(items), 0)
     plain: list[object] | None = None
     for position, item in enumerate(items):

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from shared.templates.expressions import MISSING, look_up
+from shared.templates.expressions import MISSING, Listed, look_up
 from tests.unit.templates.evaluating import evaluate, failure, value
 
 
@@ -164,3 +164,13 @@ def test_paths_are_looked_up_as_templates_do() -> None:
     assert look_up(scope, ("a", "items", 5)) is MISSING
     assert look_up(scope, ("gone", "x")) is MISSING
     assert look_up(scope, ("a", "__class__")) is MISSING
+
+
+def test_a_list_may_have_named_values_beside_its_elements() -> None:
+    found = Listed([1, 2], {"stats": {"total": 2}})
+
+    assert value("{{ (work | length) + work.stats.total + work[1] }}", work=found) == 6
+    assert value("{{ work }}", work=found) == [1, 2]
+    assert type(value("{{ work }}", work=found)) is list
+    assert evaluate("{{ work.other }}", work=found).missing == ("work.other",)
+    assert failure("{{ work.beside }}", work=found).reason == "sandbox"
