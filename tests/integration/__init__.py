@@ -1,0 +1,1 @@
+"""Parts together with the real servers they stand on."""

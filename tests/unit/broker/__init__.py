@@ -1,0 +1,1 @@
+"""The broker package, one module at a time."""
