@@ -1,0 +1,1 @@
+"""The store's own rules, without a store."""
