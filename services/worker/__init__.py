@@ -1,0 +1,1 @@
+"""The worker: one message, one attempt, one outcome."""

@@ -1,0 +1,119 @@
+"""The worker as a process: settings from the environment, adapters, a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import sys
+from dataclasses import replace
+
+from services.worker.app import Worker
+from services.worker.metrics import WorkerMetrics
+from services.worker.runner import Runner
+from services.worker.settings import Settings, read_settings
+from services.worker.tools.error import ErrorTool
+from services.worker.tools.http import HttpTool
+from services.worker.tools.noop import NoopTool
+from services.worker.tools.port import Tool
+from services.worker.tools.python import PythonTool
+from services.worker.tools.python_process import Limits, PythonProcesses
+from services.worker.tools.registry import Registry, plugged_in
+from services.worker.tools.wait import WaitTool
+from services.worker.values import HttpValues, Values
+from shared.broker.port import Broker
+from shared.broker.rabbit import RabbitBroker
+from shared.broker.rabbit_link import RabbitSettings
+from shared.errors import UnavailableError
+from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.config import SettingsError
+from shared.runtime.health import HealthServer
+from shared.runtime.lifecycle import stop_on_signals
+from shared.runtime.logs import Log, write_json_logs
+from shared.runtime.telemetry import new_registry
+
+BROKER_PAUSE_S = 1.0
+_NOT_DUMPABLE = 4
+
+_log = Log("redrive.worker")
+
+
+def main() -> int:
+    """Run a worker until it is asked to stop; return the exit code."""
+    try:
+        settings = read_settings(os.environ)
+    except SettingsError as problem:
+        sys.stderr.write("".join(f"redrive worker: {line}\n" for line in problem.problems))
+        return 2
+    write_json_logs("worker", settings.log_level)
+    _keep_environment_private()
+    try:
+        asyncio.run(serve(settings))
+    except Exception as problem:
+        _log.error("worker_failed", problem)
+        return 1
+    return 0
+
+
+async def serve(settings: Settings) -> None:
+    """Connect, work until SIGTERM or SIGINT, and leave nothing behind."""
+    clock = SystemClock()
+    async with stop_on_signals() as stop:
+        broker = await _connected(settings, clock, stop)
+        if broker is None:
+            return
+        values = HttpValues(settings.ingest_url, settings.token)
+        try:
+            await work(settings, broker, values, clock, stop)
+        finally:
+            await broker.close()
+            await values.close()
+
+
+async def work(settings: Settings, broker: Broker, values: Values, clock: Clock, stop: asyncio.Event) -> None:
+    """Run a worker on a broker, with its tools and its health server; also what one process of all services calls."""
+    registry = new_registry()
+    tools = Registry([*built_in_tools(settings), *plugged_in()])
+    runner = Runner(tools, values, worker=settings.name, clock=clock, default_timeout_s=settings.default_timeout_s)
+    worker = Worker(settings, broker, runner, clock, WorkerMetrics(registry))
+
+    async def broker_check() -> str | None:
+        return worker.problem or ("blocked" if broker.is_blocked else None)
+
+    health = HealthServer(registry, {"broker": broker_check})
+    await health.start(settings.health_host, settings.health_port)
+    try:
+        await worker.run(stop)
+    finally:
+        await health.close()
+        await tools.close()
+
+
+def built_in_tools(settings: Settings) -> list[Tool]:
+    """Return the tools that every worker has."""
+    limits = replace(Limits(), memory=settings.python_memory)
+    python = PythonTool(PythonProcesses(settings.python), limits)
+    return [NoopTool(), ErrorTool(), WaitTool(), HttpTool(), python]
+
+
+async def _connected(settings: Settings, clock: Clock, stop: asyncio.Event) -> RabbitBroker | None:
+    """Return the broker as soon as it can be reached, or nothing if that was waited for in vain."""
+    while not stop.is_set():
+        try:
+            return await RabbitBroker.connect(RabbitSettings(settings.amqp_url, name=f"worker {settings.name}"))
+        except UnavailableError as problem:
+            _log.warning("broker_not_reached", reason=str(problem)[:300], again_in_s=BROKER_PAUSE_S)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), BROKER_PAUSE_S)
+    return None
+
+
+def _keep_environment_private() -> None:
+    """Keep code that runs under the same user from reading our environment and memory; only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_NOT_DUMPABLE, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""One job, one outcome: inputs made whole, the tool run in its time, the result made fit to be sent."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from services.worker.inputs import InputError, Inputs, Keychain, NoKeychain, resolve
+from services.worker.results import packed, without_secrets
+from services.worker.tools.port import Call, Tool
+from services.worker.tools.registry import Registry
+from services.worker.values import Values
+from shared.contracts.jobs import Job
+from shared.contracts.outcomes import Outcome, failure
+from shared.errors import RejectedError, UnavailableError
+from shared.runtime.clock import Clock
+from shared.runtime.logs import Log
+
+# How much longer than its own limit a tool that keeps the time may take until it is cancelled after all.
+BACKSTOP_S = 5.0
+
+_log = Log("redrive.worker.runner")
+
+
+class Runner:
+    """Runs jobs; whatever happens, there is an outcome."""
+
+    def __init__(
+        self,
+        tools: Registry,
+        values: Values,
+        *,
+        worker: str,
+        clock: Clock,
+        keychain: Keychain | None = None,
+        default_timeout_s: float | None = None,
+    ) -> None:
+        self._tools = tools
+        self._values = values
+        self._worker = worker
+        self._clock = clock
+        self._keychain = keychain or NoKeychain()
+        self._default_timeout_s = default_timeout_s
+
+    async def run(self, job: Job) -> Outcome:
+        """Return the outcome of one attempt; nothing is raised, except that the caller cancels."""
+        started_at, began = self._clock.now(), self._clock.monotonic()
+        outcome = await self._outcome(job)
+        meta = {
+            **outcome.meta,
+            "attempt": job.address.attempt,
+            "duration_ms": round((self._clock.monotonic() - began) * 1000, 3),
+            "started_at": started_at.isoformat(),
+            "ended_at": self._clock.now().isoformat(),
+            "worker": self._worker,
+            "job_id": job.job_id,
+        }
+        return replace(outcome, meta=meta)
+
+    async def _outcome(self, job: Job) -> Outcome:
+        secrets: tuple[str, ...] = ()
+        try:
+            tool = self._tool(job)
+            inputs = await resolve(job, self._values, self._keychain)
+            secrets = inputs.secrets
+            outcome = await self._called(tool, job, inputs)
+        except InputError as problem:
+            outcome = problem.outcome
+        except (UnavailableError, RejectedError) as problem:
+            outcome = _not_at_hand("the inputs could not be loaded", problem)
+        except Exception as problem:
+            _log.error("tool_failed", problem, job_id=job.job_id, execution_id=job.execution_id, kind=job.kind)
+            message = f"the tool '{job.kind}' broke: {_said(problem)}"
+            outcome = failure("exception", message, code=type(problem).__name__)
+        return await self._fit(without_secrets(outcome, secrets), job)
+
+    def _tool(self, job: Job) -> Tool:
+        if job.sink is not None:
+            raise InputError(failure("sink", f"this worker has no sink '{job.sink.get('kind')}'"))
+        tool = self._tools.find(job.kind)
+        if tool is None:
+            known = ", ".join(self._tools.kinds)
+            raise InputError(failure("exception", f"this worker has no tool '{job.kind}'; it has {known}"))
+        return tool
+
+    async def _called(self, tool: Tool, job: Job, inputs: Inputs) -> Outcome:
+        timeout_s = job.timeout_s if job.timeout_s is not None else self._default_timeout_s
+        call = Call(
+            job_id=job.job_id,
+            execution_id=job.execution_id,
+            node=job.address.node,
+            config=_mapping(inputs.config, "configuration"),
+            input=_mapping(inputs.input, "inputs"),
+            attempt=job.address.attempt or 1,
+            timeout_s=timeout_s,
+            role=job.role,
+        )
+        limit = asyncio.timeout(timeout_s if timeout_s is None or not tool.keeps_time else timeout_s + BACKSTOP_S)
+        try:
+            async with limit:
+                outcome = await tool.run(call)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            return failure("timeout", f"timeout: the task took longer than {timeout_s:g} s")
+        if not isinstance(outcome, Outcome):
+            raise TypeError(f"it returned {type(outcome).__name__}, not an Outcome")
+        if inputs.notes:
+            notes = [*outcome.meta.get("notes", ()), *inputs.notes]
+            outcome = replace(outcome, meta={**outcome.meta, "notes": notes})
+        return outcome
+
+    async def _fit(self, outcome: Outcome, job: Job) -> Outcome:
+        try:
+            return await packed(outcome, job.select, self._values)
+        except (UnavailableError, RejectedError) as problem:
+            return _not_at_hand("the task ran, but its result could not be stored", problem)
+        except Exception as problem:
+            _log.error("result_not_sent", problem, job_id=job.job_id, execution_id=job.execution_id, kind=job.kind)
+            return failure("exception", f"the task ran, but its result cannot be sent: {_said(problem)}")
+
+
+def _not_at_hand(what: str, problem: Exception) -> Outcome:
+    kind = "connection" if isinstance(problem, UnavailableError) else "exception"
+    return failure(kind, f"{what}: {str(problem)[:300]}")
+
+
+def _mapping(value: Any, what: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(failure("expression", f"the {what} of a task are a mapping, not {type(value).__name__}"))
+    return value
+
+
+def _said(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}"[:500]

@@ -1,0 +1,1 @@
+"""The worker, part by part."""
