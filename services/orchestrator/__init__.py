@@ -1,0 +1,1 @@
+"""The orchestrator: hears what happened, decides what happens next, hands out jobs."""

@@ -1,0 +1,171 @@
+"""The sweep: what was committed and not published, is stuck, lost, lapsed or forgotten, each on proof."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from services.orchestrator.metrics import OrchestratorMetrics
+from services.orchestrator.publish import job_message, wake_messages
+from services.orchestrator.settings import Settings
+from shared.broker.ladder import HORIZON_S
+from shared.broker.port import Broker
+from shared.broker.topology import EVENTS, OUTCOMES, TIMERS, TIMERS_POOL, jobs_queue, topology
+from shared.contracts.events import Event
+from shared.contracts.ids import derived, fact_id, parse_node
+from shared.contracts.jobs import job_from_json
+from shared.contracts.outcomes import failure
+from shared.contracts.payloads import TaskProcessed
+from shared.errors import ConflictError, UnavailableError
+from shared.runtime.clock import Clock
+from shared.runtime.logs import Log
+from shared.store.port import Store
+from shared.store.records import JobRow, OverduePool
+
+log = Log("redrive.sweep")
+
+CHUNK = 500
+ENTER_AHEAD_S = HORIZON_S * 0.9
+BROKER_NAME = "redrive"
+
+
+class Sweep:
+    """One small loop that any orchestrator may run beside any other."""
+
+    def __init__(
+        self, store: Store, broker: Broker, settings: Settings, clock: Clock, metrics: OrchestratorMetrics
+    ) -> None:
+        self._store = store
+        self._broker = broker
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Sweep again and again until asked to stop; a server that is down is tried again next time."""
+        while not stop.is_set():
+            try:
+                await self.once()
+            except (UnavailableError, ConflictError) as problem:
+                log.warning("sweep_failed", reason=str(problem)[:300])
+            await self._pause(stop)
+
+    async def _pause(self, stop: asyncio.Event) -> None:
+        waiting = asyncio.ensure_future(stop.wait())
+        sleeping = asyncio.ensure_future(self._clock.sleep(self._settings.sweep_every_s))
+        _, pending = await asyncio.wait({waiting, sleeping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+
+    async def once(self) -> dict[str, int]:
+        """Make one round and return how much of each kind was recovered."""
+        grace = self._settings.grace_s
+        found = {
+            "refilled": await self.refill_a_wiped_broker(),
+            "unpublished": await self._publish(await self._store.take_unpublished(grace, HORIZON_S, CHUNK)),
+            "entered": await self._publish(await self._store.take_due_within(ENTER_AHEAD_S, CHUNK)),
+            "stuck": await self._republish_stuck(),
+            "lapsed": await self._end_lapsed(),
+            "woken": await self._wake_stale(),
+        }
+        for kind, count in found.items():
+            self._metrics.recovered.labels(kind).inc(count)
+        if any(found.values()):
+            log.info("sweep_recovered", **found)
+        return found
+
+    async def refill_a_wiped_broker(self) -> int:
+        """Publish everything outstanding again if the broker does not bear the mark that the store knows."""
+        known = await self._store.broker_mark(BROKER_NAME)
+        borne = await self._broker.incarnation()
+        if borne is not None and borne == known:
+            return 0
+        await self._broker.declare(topology(self._settings.pools))
+        count = 0
+        cursor: str | None = None
+        while True:
+            page = await self._store.outstanding(HORIZON_S, CHUNK, cursor)
+            count += await self._publish(page.items)
+            cursor = page.cursor
+            if cursor is None:
+                break
+            log.info("broker_refilling", published=count)
+        mark = borne or derived("incarnation", self._clock.now().isoformat(), self._settings.name)
+        if borne is None:
+            await self._broker.mark_incarnation(mark)
+        await self._store.set_broker_mark(BROKER_NAME, mark)
+        log.warning("broker_refilled", published=count, had=known, mark=mark)
+        return count
+
+    async def _publish(self, rows: Sequence[JobRow]) -> int:
+        """Publish jobs with what is left of their delay by the store's clock."""
+        if not rows:
+            return 0
+        now = await self._store.now()
+        messages = [job_message(job_from_json(row.message), _remaining(row, now)) for row in rows]
+        await self._broker.publish_many(messages)
+        await self._store.mark_published([row.job_id for row in rows])
+        return len(rows)
+
+    async def _republish_stuck(self) -> int:
+        """Publish jobs again that are overdue and were overtaken, or whose queues are all empty."""
+        pools = await self._store.overdue(self._settings.grace_s)
+        if not pools:
+            return 0
+        names = {pool.pool: TIMERS if pool.pool == TIMERS_POOL else jobs_queue(pool.pool) for pool in pools}
+        stats = await self._broker.stats([EVENTS, OUTCOMES, *names.values()])
+        quiet = all(name in stats and stats[name].ready == 0 for name in (EVENTS, OUTCOMES))
+        count = 0
+        for pool in pools:
+            queue = stats.get(names[pool.pool])
+            empty = quiet and queue is not None and queue.ready == 0
+            before = self._proven_before(pool, empty)
+            if before is None:
+                continue
+            rows = await self._store.take_overdue(pool.pool, before, self._settings.grace_s, CHUNK)
+            for row in rows:
+                proof = "queue empty" if empty else "overtaken"
+                log.warning("job_republished", job_id=row.job_id, pool=pool.pool, proof=proof)
+            count += await self._publish(rows)
+        return count
+
+    @staticmethod
+    def _proven_before(pool: OverduePool, empty: bool) -> datetime | None:
+        """Return the time before which jobs of a pool are proven to be stuck; none, if nothing is proven."""
+        if empty:
+            return datetime.max.replace(tzinfo=pool.oldest_due.tzinfo)
+        return pool.started_due
+
+    async def _end_lapsed(self) -> int:
+        """Report the attempts of workers that are gone as outcomes, for the rules to judge."""
+        rows = await self._store.take_lapsed(self._settings.silent_s, CHUNK)
+        if rows:
+            await self._store.append_facts([_worker_lost(row) for row in rows])
+            await self._broker.publish_many(wake_messages(row.execution_id for row in rows))
+        return len(rows)
+
+    async def _wake_stale(self) -> int:
+        executions = await self._store.stale_facts(self._settings.grace_s, CHUNK)
+        if executions:
+            await self._broker.publish_many(wake_messages(executions))
+        return len(executions)
+
+
+def _remaining(row: JobRow, now: datetime) -> float:
+    """Return what is left of a job's delay by the clock that wrote its due time."""
+    if row.available_at is None:
+        return 0.0
+    left = (row.available_at - now).total_seconds()
+    return float(min(HORIZON_S, max(0.0, left)))
+
+
+def _worker_lost(row: JobRow) -> Event:
+    outcome = failure("worker_lost", f"worker {row.worker_id or 'unknown'} is gone and its lease ran out")
+    return Event(
+        execution_id=row.execution_id,
+        payload=TaskProcessed(row.job_id, outcome.as_json()),
+        address=parse_node(row.node),
+        event_id=fact_id(row.job_id, "processed"),
+        source="sweep",
+    )
