@@ -1,0 +1,25 @@
+"""The JSON Schema of the language, for editors."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from services.ingest.guard import GuardedRoute
+from services.ingest.views import shown
+from shared.language.schema import playbook_schema
+
+router = APIRouter(prefix="/api/v1/schema", tags=["playbooks"], route_class=GuardedRoute)
+
+
+@router.get("/playbook.json", response_model=dict[str, Any])
+async def show_schema() -> Response:
+    """Return the JSON Schema of playbooks."""
+    return shown(_schema(), headers={"Cache-Control": "public, max-age=3600"})
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return playbook_schema()

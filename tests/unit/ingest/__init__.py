@@ -1,0 +1,1 @@
+"""Ingest, endpoint by endpoint, on a store and a broker in memory."""
