@@ -19,8 +19,13 @@ COMMANDS = {
     "schema": "print the JSON Schema of the language, for editors",
     "graph": "draw the steps and their arcs, as Mermaid or SVG",
     "test": "run playbook tests: outcomes are given, time is simulated, nothing is called",
+    "migrate": "bring the database to the schema of this release",
+    "ingest": "run the service that takes submissions and facts, and answers questions",
+    "orchestrator": "run the service that decides what happens next",
+    "worker": "run the service that runs tools",
     "help": "explain redrive, or one of its commands",
 }
+SERVICES = ("ingest", "orchestrator", "worker")
 
 
 class Command(Protocol):
@@ -72,9 +77,13 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(name: str, words: list[str]) -> int:
-    command = _load(name)
     about = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
     parser = argparse.ArgumentParser(f"redrive {name}", description=about, allow_abbrev=False)
+    if name in SERVICES:
+        parser.epilog = "What a service needs to know stands in its environment."
+        parser.parse_args(words)
+        return int(importlib.import_module(f"services.{name}.__main__").main())
+    command = _load(name)
     command.add_arguments(parser)
     arguments = parser.parse_args(words)
     from services.cli.output import CannotWrite
@@ -101,7 +110,7 @@ def _top_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "redrive",
         usage="redrive [-h] [--version] COMMAND …",
-        description="Check, test, explain and draw playbooks.",
+        description="Check, test, draw and run playbooks.",
         epilog=f"commands:\n{listing}\n\n'redrive COMMAND --help' explains one of them.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

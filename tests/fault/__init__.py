@@ -1,0 +1,1 @@
+"""What breaks, and that nothing is lost by it."""
