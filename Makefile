@@ -15,14 +15,26 @@ export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup test lint types layers check format bench-engine bench-startup bench-templates constraints clean
+.PHONY: help setup rabbitmq test lint types layers check format bench-engine bench-startup bench-templates bench-throughput bench-latency bench-loop bench-delays constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv and install redrive with its tools (instant when nothing changed)
 
-test: $(READY) ## run every test; narrow it with ARGS="-k retry"
+# Only the server's files are wanted: the tests start nodes of their own, so the machine's service is not started.
+rabbitmq: ## install RabbitMQ for the tests if it is missing and apt can
+	@command -v rabbitmq-server >/dev/null || test -x /usr/lib/rabbitmq/bin/rabbitmq-server || { \
+	  if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    echo "installing rabbitmq-server with apt ..."; \
+	    apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+	      apt-get install -qq -y --no-install-recommends rabbitmq-server >/dev/null; \
+	  else \
+	    echo "The tests need RabbitMQ 3.10 or newer, and rabbitmq-server is not on the path." >&2; \
+	    echo "Install it, for example: sudo apt-get install rabbitmq-server, or: brew install rabbitmq" >&2; exit 1; \
+	  fi; }
+
+test: $(READY) rabbitmq ## run every test; narrow it with ARGS="-k retry"
 	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
 
 lint: $(READY) ## check style and formatting
@@ -50,6 +62,18 @@ bench-startup: $(READY) ## time `redrive validate` from start to end
 
 bench-templates: $(READY) ## time the evaluation of typical rules
 	$(BIN)/python -m bench.templates $(ARGS)
+
+bench-throughput: $(READY) rabbitmq ## time the whole system: 1,000 executions of 5 steps
+	$(BIN)/python -m bench.throughput $(ARGS)
+
+bench-latency: $(READY) rabbitmq ## time single steps while the whole system is idle
+	$(BIN)/python -m bench.latency $(ARGS)
+
+bench-loop: $(READY) rabbitmq ## time long loops on the whole system; the longest with ARGS=--full
+	$(BIN)/python -m bench.loop $(ARGS)
+
+bench-delays: $(READY) rabbitmq ## time how late retries come, by the ladder alone and by the whole system
+	$(BIN)/python -m bench.delays $(ARGS)
 
 constraints: ## resolve constraints.txt anew from pyproject.toml
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \

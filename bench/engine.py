@@ -78,7 +78,12 @@ def loop_figures(iterations: int) -> dict[str, float]:
     took = time.perf_counter() - began
     tenths = [b - a for a, b in zip([began, *marks], marks, strict=False)]
     drift = min(tenths[-3:]) / min(tenths[:3]) if len(tenths) >= 6 else 1.0
-    return {"seconds": round(took, 3), "iterations_per_s": round(iterations / took), "state_bytes": largest, "last_to_first": round(drift, 2)}  # fmt: skip
+    return {
+        "seconds": round(took, 3),
+        "iterations_per_s": round(iterations / took),
+        "state_bytes": largest,
+        "last_to_first": round(drift, 2),
+    }
 
 
 def main() -> None:
