@@ -20,7 +20,5 @@ class OrchestratorMetrics:
         self.undecidable = Counter(
             "redrive_orchestrator_undecidable", "Executions that broke the decider.", registry=registry
         )
-        self.unreadable = Counter(
-            "redrive_orchestrator_unreadable", "Messages nobody can read.", registry=registry
-        )
+        self.unreadable = Counter("redrive_orchestrator_unreadable", "Messages nobody can read.", registry=registry)
         self.recovered = Counter("redrive_sweep_recovered", "What the sweep recovered.", ("kind",), registry=registry)

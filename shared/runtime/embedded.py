@@ -102,6 +102,8 @@ class PrivatePostgres:
         """Stop the server at once but cleanly, and let the data go; nothing happens if it does not run."""
         self._end(signal.SIGINT, timeout_s)
         if self._lock is not None:
+            with contextlib.suppress(OSError):
+                self._sockets.rmdir()
             self._lock.close()
             self._lock = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -44,22 +45,22 @@ def fact_row(event: Event) -> EventRow:
     """Return the row of a fact from outside; every part of it is checked."""
     if event.event_id is None:
         raise RejectedError(f"a fact needs an event_id: {event.type}")
-    row = event_row(event)
     address = event.address
     if address is not None:
-        for name in ("visit", "iteration", "page", "attempt"):
-            checked_int(getattr(address, name), name)
-    parent = event.parent_event_id
-    sequence = event.retry_sequence_id
-    return row._replace(
-        event_id=checked_uuid(event.event_id, "event_id"),
-        execution_id=checked_uuid(event.execution_id, "execution_id"),
-        seq=None,
-        parent_event_id=None if parent is None else checked_uuid(parent, "parent_event_id"),
-        retry_sequence_id=None if sequence is None else checked_text(sequence, "retry_sequence_id"),
-        occurred_at=checked_time(event.occurred_at, "occurred_at"),
-        source=checked_text(event.source, "source"),
-    )
+        checked_int(address.visit, "visit")
+        checked_int(address.iteration, "iteration")
+        checked_int(address.page, "page")
+        checked_int(address.attempt, "attempt")
+    if event.retry_sequence_id is not None:
+        checked_text(event.retry_sequence_id, "retry_sequence_id")
+    checked_text(event.source, "source")
+    checked_time(event.occurred_at, "occurred_at")
+    identity, execution_id = checked_uuid(event.event_id, "event_id"), checked_uuid(event.execution_id, "execution_id")
+    parent = None if event.parent_event_id is None else checked_uuid(event.parent_event_id, "parent_event_id")
+    said = (event.event_id, event.execution_id, event.parent_event_id, event.seq)
+    if said != (identity, execution_id, parent, None):
+        event = replace(event, event_id=identity, execution_id=execution_id, parent_event_id=parent, seq=None)
+    return event_row(event)
 
 
 def event_row(event: Event) -> EventRow:

@@ -17,9 +17,7 @@ def test_every_module_opens_with_a_docstring() -> None:
 
 
 def test_a_package_file_holds_nothing_but_its_docstring() -> None:
-    busy = [
-        shown(path) for path in modules(*CODE) if path.name == "__init__.py" and len(parsed(path).body) > 1
-    ]
+    busy = [shown(path) for path in modules(*CODE) if path.name == "__init__.py" and len(parsed(path).body) > 1]
 
     assert busy == []
 

@@ -14,7 +14,8 @@ import pytest
 
 from shared.runtime.crashpoints import EXIT_CODE, VARIABLE
 from tests.support import rabbit
-from tests.support.system import System, free_port, running_system, without_gaps
+from tests.support.postgres import fetch, finished
+from tests.support.system import System, free_port, pause, running_system, without_gaps
 
 pytestmark = [
     pytest.mark.xdist_group("ingest-process"),
@@ -51,6 +52,13 @@ def everything(system: System) -> System:
     """Return the system with one of each service."""
     system.start_all()
     return system
+
+
+def facts_of(system: System, executions: list[str]) -> int:
+    """Return how many facts of workers are stored about executions."""
+    query = "SELECT count(*) FROM redrive.event WHERE execution_id = ANY($1::uuid[]) AND source LIKE 'worker:%'"
+    rows = finished(fetch(system.database_url, query, executions))
+    return int(rows[0][0])
 
 
 def test_an_execution_goes_through_and_whoever_waits_hears_of_it(everything: System) -> None:
@@ -96,6 +104,8 @@ def test_killed_anywhere_on_the_way_of_a_fact_nothing_is_lost(system: System, pl
 
     system.start("worker", REDRIVE_WORKER_NAME="worker-0")
     assert doomed.wait(60) == EXIT_CODE
+    # It died with facts in its hands, not over the heartbeat that a worker sends first.
+    assert (facts_of(system, executions) > 0) == (place != "ingest.after_receive")
     system.start("ingest")
     system.await_ready()
 
@@ -120,7 +130,7 @@ def test_asked_to_stop_it_ends_well_and_lets_those_who_wait_go(system: System) -
     listening = threading.Thread(target=listen)
     listening.start()
     while not heard:
-        threading.Event().wait(0.02)
+        pause()
 
     assert ingest.stop(within_s=15) == 0
     listening.join(5)
@@ -158,7 +168,7 @@ def test_it_waits_for_servers_that_come_later(system: System) -> None:
 
     while not is_waiting():
         assert ingest.exit_code is None
-        threading.Event().wait(0.05)
+        pause()
     with pytest.raises(httpx.ConnectError):
         system.client.get("/healthz")
 

@@ -105,9 +105,15 @@ async def _control(
     contents = json.dumps([said.step, said.workload, said.plan], sort_keys=True)
     at = key or f"{row.version}|{contents}"
     identity = derived("control", row.execution_id, command, at)
-    if row.status not in _POSSIBLE[command]:
+    if row.status not in _POSSIBLE[command] and not (key and await _was_obeyed(parts, row, identity)):
         raise _impossible(row, command)
     return await _stored(request, parts, row, said, identity)
+
+
+async def _was_obeyed(parts: Parts, row: ExecutionRow, identity: str) -> bool:
+    """Say whether a request is in the log already: then it may well be what made it impossible now."""
+    log = await parts.store.events(row.execution_id, types={ControlRequested.type})
+    return any(event.event_id == identity for event in log)
 
 
 async def _request(parts: Parts, row: ExecutionRow, command: str, wanted: ControlRequest, by: str) -> ControlRequested:

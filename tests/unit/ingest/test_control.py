@@ -66,6 +66,20 @@ async def test_the_same_command_said_twice_counts_once(service: Service) -> None
     assert first["event_id"] == second["event_id"]
 
 
+async def test_a_command_with_a_key_may_be_repeated_after_it_was_obeyed(service: Service) -> None:
+    execution_id = await service.started(RETRIED)
+    await service.decide(execution_id)
+    headers = {"Idempotency-Key": "a"}
+
+    first = await asked(service, execution_id, "cancel", headers=headers)
+    await service.decide(execution_id)
+    second = await asked(service, execution_id, "cancel", headers=headers)
+    other = await asked(service, execution_id, "cancel", headers={"Idempotency-Key": "b"})
+
+    assert (first.json()["new"], second.json()["new"]) == (True, False)
+    assert [first.status_code, second.status_code, other.status_code] == [202, 202, 409]
+
+
 @pytest.mark.parametrize(
     ("command", "before", "said"),
     [

@@ -276,8 +276,9 @@ async def test_a_list_is_read_a_page_at_a_time(service: Service) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "status=done", "stauts=failed", "limit=0", "limit=1001", "cursor=nonsense", "cursor=!", "since=yesterday", "since=1714560000",
-        "since=2024-01-01T00:00:00", "since=0001-01-01T00:00:00%2B14:00", "label=team", "q=%00", "path=%01",
+        "status=done", "stauts=failed", "limit=0", "limit=1001", "cursor=nonsense", "cursor=!",
+        "since=yesterday", "since=1714560000", "since=2024-01-01T00:00:00", "since=0001-01-01T00:00:00%2B14:00",
+        "label=team", "q=%00", "path=%01",
     ],
 )  # fmt: skip
 async def test_a_question_that_makes_no_sense_is_refused(service: Service, query: str) -> None:
