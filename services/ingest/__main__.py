@@ -13,18 +13,15 @@ import uvloop
 from typing_extensions import override
 
 from services.ingest.app import create_app
-from services.ingest.consuming import wait_for
 from services.ingest.settings import Settings, read_settings
-from shared.broker.rabbit import RabbitBroker
-from shared.broker.rabbit_link import RabbitSettings
-from shared.errors import UnavailableError
+from shared.broker.port import Broker
+from shared.broker.reaching import reach
 from shared.runtime.clock import SystemClock
 from shared.runtime.config import SettingsError
 from shared.runtime.lifecycle import stop_on_signals
 from shared.runtime.logs import Log, write_json_logs
+from shared.store.port import Store
 from shared.store.postgres.store import PostgresStore
-
-BROKER_PAUSE_S = 1.0
 
 _log = Log("redrive.ingest")
 
@@ -61,18 +58,19 @@ def main() -> int:
 async def serve(settings: Settings) -> None:
     """Connect, serve until SIGTERM or SIGINT, and leave nothing behind."""
     async with stop_on_signals() as stop:
-        broker = await _connected(settings, stop)
+        broker = await reach(settings.amqp_url, f"ingest {settings.name}", stop)
         if broker is None:
             return
         store = PostgresStore.connect(settings.database_url, application=f"redrive {settings.name}")
         try:
-            await _listen(settings, store, broker, stop)
+            await listen(settings, store, broker, stop)
         finally:
             await broker.close()
             await store.close()
 
 
-async def _listen(settings: Settings, store: PostgresStore, broker: RabbitBroker, stop: asyncio.Event) -> None:
+async def listen(settings: Settings, store: Store, broker: Broker, stop: asyncio.Event) -> None:
+    """Serve on a store and a broker until asked to stop; also what one process of all services calls."""
     app = create_app(store, broker, settings, SystemClock())
     config = uvicorn.Config(
         app,
@@ -97,18 +95,6 @@ async def _listen(settings: Settings, store: PostgresStore, broker: RabbitBroker
         await server.serve()
     finally:
         ending.cancel()
-
-
-async def _connected(settings: Settings, stop: asyncio.Event) -> RabbitBroker | None:
-    """Return the broker as soon as it can be reached, or nothing if that was waited for in vain."""
-    clock = SystemClock()
-    while not stop.is_set():
-        try:
-            return await RabbitBroker.connect(RabbitSettings(settings.amqp_url, name=f"ingest {settings.name}"))
-        except UnavailableError as problem:
-            _log.warning("broker_not_reached", reason=str(problem)[:300], again_in_s=BROKER_PAUSE_S)
-        await wait_for(stop, clock, BROKER_PAUSE_S)
-    return None
 
 
 if __name__ == "__main__":

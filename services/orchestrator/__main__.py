@@ -10,8 +10,7 @@ from services.orchestrator.app import Orchestrator
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.settings import Settings, settings_from
 from shared.broker.port import Broker
-from shared.broker.rabbit import RabbitBroker
-from shared.broker.rabbit_link import RabbitSettings
+from shared.broker.reaching import reach
 from shared.errors import UnavailableError
 from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.config import SettingsError
@@ -21,8 +20,6 @@ from shared.runtime.logs import Log, write_json_logs
 from shared.runtime.telemetry import new_registry
 from shared.store.port import Store
 from shared.store.postgres.store import PostgresStore
-
-PAUSE_S = 1.0
 
 _log = Log("redrive.orchestrator")
 
@@ -48,7 +45,7 @@ async def serve(settings: Settings) -> None:
     clock = SystemClock()
     async with stop_on_signals() as stop:
         store = PostgresStore.connect(settings.database_url, application=settings.name)
-        broker = await _connected(settings, clock, stop)
+        broker = await reach(settings.amqp_url, f"orchestrator {settings.name}", stop)
         if broker is None:
             return
         try:
@@ -79,16 +76,6 @@ async def orchestrate(settings: Settings, store: Store, broker: Broker, clock: C
         await orchestrator.run(stop)
     finally:
         await health.close()
-
-
-async def _connected(settings: Settings, clock: Clock, stop: asyncio.Event) -> RabbitBroker | None:
-    while not stop.is_set():
-        try:
-            return await RabbitBroker.connect(RabbitSettings(settings.amqp_url, name=settings.name))
-        except UnavailableError as problem:
-            _log.warning("broker_not_reached", reason=str(problem)[:300], again_in_s=PAUSE_S)
-            await clock.sleep(PAUSE_S)
-    return None
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import sys
@@ -23,9 +22,7 @@ from services.worker.tools.registry import Registry, plugged_in
 from services.worker.tools.wait import WaitTool
 from services.worker.values import HttpValues, Values
 from shared.broker.port import Broker
-from shared.broker.rabbit import RabbitBroker
-from shared.broker.rabbit_link import RabbitSettings
-from shared.errors import UnavailableError
+from shared.broker.reaching import reach
 from shared.runtime.clock import Clock, SystemClock
 from shared.runtime.config import SettingsError
 from shared.runtime.health import HealthServer
@@ -33,7 +30,6 @@ from shared.runtime.lifecycle import stop_on_signals
 from shared.runtime.logs import Log, write_json_logs
 from shared.runtime.telemetry import new_registry
 
-BROKER_PAUSE_S = 1.0
 _NOT_DUMPABLE = 4
 
 _log = Log("redrive.worker")
@@ -60,7 +56,7 @@ async def serve(settings: Settings) -> None:
     """Connect, work until SIGTERM or SIGINT, and leave nothing behind."""
     clock = SystemClock()
     async with stop_on_signals() as stop:
-        broker = await _connected(settings, clock, stop)
+        broker = await reach(settings.amqp_url, f"worker {settings.name}", stop)
         if broker is None:
             return
         values = HttpValues(settings.ingest_url, settings.token)
@@ -95,18 +91,6 @@ def built_in_tools(settings: Settings) -> list[Tool]:
     limits = replace(Limits(), memory=settings.python_memory)
     python = PythonTool(PythonProcesses(settings.python), limits)
     return [NoopTool(), ErrorTool(), WaitTool(), HttpTool(), python]
-
-
-async def _connected(settings: Settings, clock: Clock, stop: asyncio.Event) -> RabbitBroker | None:
-    """Return the broker as soon as it can be reached, or nothing if that was waited for in vain."""
-    while not stop.is_set():
-        try:
-            return await RabbitBroker.connect(RabbitSettings(settings.amqp_url, name=f"worker {settings.name}"))
-        except UnavailableError as problem:
-            _log.warning("broker_not_reached", reason=str(problem)[:300], again_in_s=BROKER_PAUSE_S)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), BROKER_PAUSE_S)
-    return None
 
 
 def _keep_environment_private() -> None:
