@@ -8,7 +8,7 @@ from shared.language.diagnostics import Report, did_you_mean
 from shared.language.place import Place
 from shared.language.plan import Plan, Step
 
-RESERVED = frozenset(
+SCOPE_NAMES = frozenset(
     {
         "workload",
         "ctx",
@@ -26,19 +26,9 @@ RESERVED = frozenset(
         "_task",
         "_attempt",
         "result",
-        "loop",
-        "true",
-        "false",
-        "none",
-        "and",
-        "or",
-        "not",
-        "if",
-        "else",
-        "in",
-        "is",
     }
 )
+RESERVED = SCOPE_NAMES | {"loop", "true", "false", "none", "and", "or", "not", "if", "else", "in", "is"}
 
 
 def check(plan: Plan, entry_place: Place, report: Report) -> None:

@@ -13,13 +13,11 @@ import httpx
 import pytest
 
 from shared.runtime.crashpoints import EXIT_CODE, VARIABLE
-from tests.support import rabbit
 from tests.support.postgres import fetch, finished
 from tests.support.system import System, free_port, pause, running_system, without_gaps
 
 pytestmark = [
     pytest.mark.xdist_group("ingest-process"),
-    pytest.mark.skipif(not rabbit.available(), reason="needs RabbitMQ"),
     pytest.mark.timeout(300),
 ]
 

@@ -21,7 +21,6 @@ from tests.support.rabbit import RabbitNode
 
 pytestmark = [
     pytest.mark.xdist_group("rabbit-faults"),
-    pytest.mark.skipif(not rabbit.available(), reason="needs RabbitMQ; `make rabbitmq` installs it where apt can"),
     pytest.mark.timeout(240),
 ]
 

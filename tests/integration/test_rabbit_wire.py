@@ -20,7 +20,6 @@ from tests.support.rabbit import Wire
 
 pytestmark = [
     pytest.mark.xdist_group("rabbit-contract"),
-    pytest.mark.skipif(not rabbit.available(), reason="needs RabbitMQ; `make rabbitmq` installs it where apt can"),
 ]
 
 DEADLINE_S = 30.0

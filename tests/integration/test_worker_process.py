@@ -31,7 +31,6 @@ from tests.support.repository import ROOT
 
 pytestmark = [
     pytest.mark.xdist_group("rabbit-worker"),
-    pytest.mark.skipif(not rabbit.available(), reason="needs RabbitMQ"),
 ]
 
 CRASH_POINTS = ("worker.after_receive", "worker.after_run", "worker.before_ack", "worker.after_ack")

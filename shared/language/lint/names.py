@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
+from shared.language.checks import SCOPE_NAMES
 from shared.language.diagnostics import Report, nearest
 from shared.language.plan import (
     Array,
@@ -27,27 +28,7 @@ from shared.language.plan import (
 )
 from shared.templates.expressions import TemplateSyntaxProblem, compile_template
 
-ALWAYS_IN_SCOPE = frozenset(
-    {
-        "workload",
-        "ctx",
-        "vars",
-        "iter",
-        "args",
-        "outcome",
-        "output",
-        "event",
-        "execution_id",
-        "keychain",
-        "env",
-        "job",
-        "_prev",
-        "_task",
-        "_attempt",
-        "result",
-        "input_data",
-    }
-)
+ALWAYS_IN_SCOPE = SCOPE_NAMES | {"input_data"}
 LEGACY = frozenset(
     {"result", "status_code", "error", "success", "data", "attempt", "execution_id", "node_id", "response"}
 )
