@@ -123,8 +123,11 @@ class Worker:
     def _conclude(self, run: Running, outcome: Outcome) -> None:
         run.is_done = True
         job, name = run.job, self._settings.name
-        facts = [] if run.is_announced else [started(job, name, run.delivery_count, run.started_at)]
-        facts.append(processed(job, name, outcome, run.delivery_count, self._clock.now()))
+        # The start is said again with the end: it may have been announced, but another ingest may be slower with it.
+        facts = [
+            started(job, name, run.delivery_count, run.started_at),
+            processed(job, name, outcome, run.delivery_count, self._clock.now()),
+        ]
         run.is_announced = True
         self._metrics.ended(job.kind, outcome.status, self._clock.monotonic() - run.began)
 

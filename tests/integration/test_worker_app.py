@@ -93,8 +93,14 @@ class Stage:
         return await eventually(enough)
 
     @property
-    def heard(self) -> list[Event]:
+    def said(self) -> list[Event]:
+        """Return the facts of all messages, however often they were said."""
         return [fact for body in self.bodies if body.routing_key == "facts" for fact in decode_facts(body.body)]
+
+    @property
+    def heard(self) -> list[Event]:
+        """Return each fact once, as a store keeps them."""
+        return list({fact.identity: fact for fact in reversed(self.said)}.values())[::-1]
 
     @property
     def heartbeats(self) -> list[dict[str, Any]]:
@@ -307,6 +313,18 @@ async def test_a_job_that_takes_a_while_is_announced_at_once(stage: Stage) -> No
 
     assert kinds(facts) == ["task.started", "task.processed"]
     assert facts[0].occurred_at == stage.clock._start
+
+
+async def test_an_announced_start_is_said_again_with_the_end_and_is_the_same_fact(stage: Stage) -> None:
+    async with stage.worker():
+        await stage.send(a_job("held"))
+        await stage.held.begun.wait()
+        await stage.clock.advance(0.08)
+        stage.held.let_go.set()
+        await stage.facts(2)
+
+    assert kinds(stage.said) == ["task.started", "task.started", "task.processed"]
+    assert stage.said[0] == stage.said[1]
 
 
 async def test_a_long_job_is_held_by_a_lease_instead_of_the_broker(stage: Stage) -> None:
