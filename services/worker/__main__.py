@@ -6,20 +6,14 @@ import asyncio
 import ctypes
 import os
 import sys
-from dataclasses import replace
 
 from services.worker.app import Worker
+from services.worker.built_in import built_in_sinks, built_in_tools
 from services.worker.metrics import WorkerMetrics
 from services.worker.runner import Runner
 from services.worker.settings import Settings, read_settings
-from services.worker.tools.error import ErrorTool
-from services.worker.tools.http import HttpTool
-from services.worker.tools.noop import NoopTool
-from services.worker.tools.port import Tool
-from services.worker.tools.python import PythonTool
-from services.worker.tools.python_process import Limits, PythonProcesses
+from services.worker.sinks.registry import Sinks
 from services.worker.tools.registry import Registry, plugged_in
-from services.worker.tools.wait import WaitTool
 from services.worker.values import HttpValues, Values
 from shared.broker.port import Broker
 from shared.broker.reaching import reach
@@ -70,8 +64,15 @@ async def serve(settings: Settings) -> None:
 async def work(settings: Settings, broker: Broker, values: Values, clock: Clock, stop: asyncio.Event) -> None:
     """Run a worker on a broker, with its tools and its health server; also what one process of all services calls."""
     registry = new_registry()
-    tools = Registry([*built_in_tools(settings), *plugged_in()])
-    runner = Runner(tools, values, worker=settings.name, clock=clock, default_timeout_s=settings.default_timeout_s)
+    tools, sinks = Registry([*built_in_tools(settings), *plugged_in()]), Sinks(built_in_sinks(settings))
+    runner = Runner(
+        tools,
+        values,
+        worker=settings.name,
+        clock=clock,
+        sinks=sinks,
+        default_timeout_s=settings.default_timeout_s,
+    )
     worker = Worker(settings, broker, runner, clock, WorkerMetrics(registry))
 
     async def broker_check() -> str | None:
@@ -84,13 +85,7 @@ async def work(settings: Settings, broker: Broker, values: Values, clock: Clock,
     finally:
         await health.close()
         await tools.close()
-
-
-def built_in_tools(settings: Settings) -> list[Tool]:
-    """Return the tools that every worker has."""
-    limits = replace(Limits(), memory=settings.python_memory)
-    python = PythonTool(PythonProcesses(settings.python), limits)
-    return [NoopTool(), ErrorTool(), WaitTool(), HttpTool(), python]
+        await sinks.close()
 
 
 def _keep_environment_private() -> None:

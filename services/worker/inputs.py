@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from typing_extensions import override
-
+from services.worker.keychain import Borrowed
 from services.worker.loading import Loading, Pieces, TooMuchError, identity_of, mappings
 from services.worker.values import MissingValueError, Values
 from shared.contracts.jobs import Job
@@ -30,53 +28,50 @@ class InputError(Exception):
         self.outcome = outcome
 
 
-class Keychain(ABC):
-    """Gives credentials by name, for one job at a time."""
-
-    @abstractmethod
-    async def fields(self, name: str, job: Job) -> Mapping[str, Any] | None:
-        """Return the fields of a credential, or nothing if this job may not have it."""
-
-
-class NoKeychain(Keychain):
-    """Knows no credential."""
-
-    @override
-    async def fields(self, name: str, job: Job) -> Mapping[str, Any] | None:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Configuration and arguments as a tool takes them, what must never be shown, and what was undefined."""
+    """Configuration and arguments as a tool takes them, and what was undefined."""
 
     config: Any
     input: Any
-    secrets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-async def resolve(job: Job, values: Values, keychain: Keychain) -> Inputs:
+async def resolve(job: Job, values: Values, borrowed: Borrowed) -> Inputs:
     """Return the inputs of a job with every reference loaded and every expression evaluated; raises InputError.
 
     Expressions are looked for in the job alone, never in what it refers to: that is data.
     """
-    marks = [item for item in mappings([job.config, job.input]) if is_reference(item) or _is_deferred(item)]
+    (config, given), notes = await _resolved([job.config, job.input], job, values, borrowed, {})
+    return Inputs(config, given, notes)
+
+
+async def resolve_sink(
+    job: Job, values: Values, borrowed: Borrowed, names: Mapping[str, Any]
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the configuration of a job's sink, made whole with what is known only after the task; and notes."""
+    (config,), notes = await _resolved([(job.sink or {}).get("config")], job, values, borrowed, names)
+    return config, notes
+
+
+async def _resolved(
+    parts: Sequence[Any], job: Job, values: Values, borrowed: Borrowed, names: Mapping[str, Any]
+) -> tuple[list[Any], tuple[str, ...]]:
+    marks = [item for item in mappings(parts) if is_reference(item) or _is_deferred(item)]
     if not marks:
-        return Inputs(job.config, job.input)
+        return list(parts), ()
     pieces = await _loaded([item for item in marks if is_reference(item)], values)
-    credentials = await _credentials([item for item in marks if _is_deferred(item)], job, keychain)
-    whole = _Whole(job, pieces, credentials)
-    config, given = whole.of(job.config), whole.of(job.input)
-    return Inputs(config, given, tuple(_texts(credentials)), tuple(whole.notes))
+    credentials = await _credentials([item for item in marks if _is_deferred(item)], borrowed)
+    whole = _Whole(job, pieces, {**names, KEYCHAIN: credentials})
+    return [whole.of(part) for part in parts], tuple(whole.notes)
 
 
 class _Whole:
     """Puts loaded values and evaluated expressions in their places."""
 
-    def __init__(self, job: Job, pieces: Pieces, credentials: Mapping[str, Any]) -> None:
+    def __init__(self, job: Job, pieces: Pieces, names: Mapping[str, Any]) -> None:
         self._pieces = pieces
-        self._scope = {KEYCHAIN: credentials}
+        self._scope = names
         self._helpers = _helpers(job)
         self.notes: list[str] = []
 
@@ -134,15 +129,15 @@ async def _loaded(references: list[dict[str, Any]], values: Values) -> Pieces:
         raise InputError(failure("limit", message)) from None
 
 
-async def _credentials(deferred: list[dict[str, Any]], job: Job, keychain: Keychain) -> dict[str, Any]:
+async def _credentials(deferred: list[dict[str, Any]], borrowed: Borrowed) -> dict[str, Any]:
     names = {
         path[1]
         for item in deferred
         for path in _compiled(item).reads
         if path[0] == KEYCHAIN and len(path) > 1 and isinstance(path[1], str)
     }
-    found = {name: await keychain.fields(name, job) for name in sorted(names)}
-    return {name: dict(fields) for name, fields in found.items() if fields is not None}
+    found = {name: await borrowed.fields(name) for name in sorted(names)}
+    return {name: fields for name, fields in found.items() if fields is not None}
 
 
 def _compiled(deferred: dict[str, Any]) -> Template:
@@ -164,8 +159,3 @@ def _helpers(job: Job) -> Helpers:
 
     when: datetime | None = job.available_at
     return Helpers(when, draw)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    for item in mappings([value]):
-        yield from (text for text in item.values() if isinstance(text, str) and text)

@@ -6,8 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from services.worker.inputs import InputError, Inputs, Keychain, NoKeychain, resolve
+from services.worker.inputs import InputError, Inputs, resolve
+from services.worker.keychain import Borrowed, CredentialError, Keychain, NoKeychain
 from services.worker.results import packed, without_secrets
+from services.worker.sinks.registry import Sinks
+from services.worker.storing import Storing
 from services.worker.tools.port import Call, Tool
 from services.worker.tools.registry import Registry
 from services.worker.values import Values
@@ -33,6 +36,7 @@ class Runner:
         *,
         worker: str,
         clock: Clock,
+        sinks: Sinks | None = None,
         keychain: Keychain | None = None,
         default_timeout_s: float | None = None,
     ) -> None:
@@ -40,6 +44,7 @@ class Runner:
         self._values = values
         self._worker = worker
         self._clock = clock
+        self._sinks = sinks or Sinks()
         self._keychain = keychain or NoKeychain()
         self._default_timeout_s = default_timeout_s
 
@@ -59,13 +64,16 @@ class Runner:
         return replace(outcome, meta=meta)
 
     async def _outcome(self, job: Job) -> Outcome:
-        secrets: tuple[str, ...] = ()
+        borrowed = Borrowed(self._keychain, job)
         try:
-            tool = self._tool(job)
-            inputs = await resolve(job, self._values, self._keychain)
-            secrets = inputs.secrets
-            outcome = await self._called(tool, job, inputs)
-        except InputError as problem:
+            tool, storing = self._tool(job), self._storing(job)
+            inputs = await resolve(job, self._values, borrowed)
+            began = self._clock.monotonic()
+            outcome = await self._called(tool, job, inputs, borrowed)
+            if storing is not None and outcome.status == "success":
+                left_s = self._left_s(job, began)
+                outcome = await storing.store(job, outcome, borrowed, left_s)
+        except (InputError, CredentialError) as problem:
             outcome = problem.outcome
         except (UnavailableError, RejectedError) as problem:
             outcome = _not_at_hand("the inputs could not be loaded", problem)
@@ -73,19 +81,35 @@ class Runner:
             _log.error("tool_failed", problem, job_id=job.job_id, execution_id=job.execution_id, kind=job.kind)
             message = f"the tool '{job.kind}' broke: {_said(problem)}"
             outcome = failure("exception", message, code=type(problem).__name__)
-        return await self._fit(without_secrets(outcome, secrets), job)
+        return await self._fit(without_secrets(outcome, borrowed.secrets), job)
 
     def _tool(self, job: Job) -> Tool:
-        if job.sink is not None:
-            raise InputError(failure("sink", f"this worker has no sink '{job.sink.get('kind')}'"))
         tool = self._tools.find(job.kind)
         if tool is None:
             known = ", ".join(self._tools.kinds)
             raise InputError(failure("exception", f"this worker has no tool '{job.kind}'; it has {known}"))
         return tool
 
-    async def _called(self, tool: Tool, job: Job, inputs: Inputs) -> Outcome:
-        timeout_s = job.timeout_s if job.timeout_s is not None else self._default_timeout_s
+    def _storing(self, job: Job) -> Storing | None:
+        if job.sink is None:
+            return None
+        kind = str(job.sink.get("kind"))
+        sink = self._sinks.find(kind)
+        if sink is None:
+            known = ", ".join(self._sinks.kinds) or "none"
+            raise InputError(failure("sink", f"this worker has no sink '{kind}'; it has {known}"))
+        return Storing(sink, self._values)
+
+    def _timeout_s(self, job: Job) -> float | None:
+        return job.timeout_s if job.timeout_s is not None else self._default_timeout_s
+
+    def _left_s(self, job: Job, began: float) -> float | None:
+        """Return how much of the task's time is left for its sink."""
+        timeout_s = self._timeout_s(job)
+        return None if timeout_s is None else max(0.0, timeout_s - (self._clock.monotonic() - began))
+
+    async def _called(self, tool: Tool, job: Job, inputs: Inputs, borrowed: Borrowed) -> Outcome:
+        timeout_s = self._timeout_s(job)
         call = Call(
             job_id=job.job_id,
             execution_id=job.execution_id,
@@ -95,6 +119,7 @@ class Runner:
             attempt=job.address.attempt or 1,
             timeout_s=timeout_s,
             role=job.role,
+            lend=borrowed.credential,
         )
         limit = asyncio.timeout(timeout_s if timeout_s is None or not tool.keeps_time else timeout_s + BACKSTOP_S)
         try:

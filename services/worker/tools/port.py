@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from services.worker.keychain import Credential, lend_nothing
 from shared.contracts.outcomes import Outcome
 
 
@@ -21,6 +23,11 @@ class Call:
     attempt: int = 1
     timeout_s: float | None = None
     role: Literal["task", "timer", "signal"] = "task"
+    lend: Callable[[Any], Awaitable[Credential]] = field(default=lend_nothing, repr=False)
+
+    async def credential(self, auth: Any) -> Credential:
+        """Return the credential that an `auth` field names; raises CredentialError, which a tool need not catch."""
+        return await self.lend(auth)
 
     @property
     def idempotency_key(self) -> str:

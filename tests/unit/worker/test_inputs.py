@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from services.worker.inputs import InputError, Keychain, NoKeychain, resolve
+from services.worker.inputs import InputError, Inputs
+from services.worker.inputs import resolve as resolve_borrowing
+from services.worker.keychain import Borrowed, Credential, Keychain, NoKeychain
 from services.worker.values import MemoryValues
 from shared.contracts.jobs import Job
 from shared.engine.world import canonical_json
@@ -20,8 +21,12 @@ ANSWER = {"status_code": 200, "headers": {}, "body": {"rows": [7], "url": "inner
 
 class OneCredential(Keychain):
     @override
-    async def fields(self, name: str, job: Job) -> Mapping[str, Any] | None:
-        return {"token": "s3cret"} if name == "api" else None
+    async def credential(self, name: str, job: Job) -> Credential | None:
+        return Credential(name, "bearer", {"token": "s3cret"}) if name == "api" else None
+
+
+async def resolve(job: Job, values: MemoryValues, keychain: Keychain) -> Inputs:
+    return await resolve_borrowing(job, values, Borrowed(keychain, job))
 
 
 async def stored(values: MemoryValues, value: Any) -> dict[str, Any]:
@@ -125,10 +130,11 @@ async def test_an_expression_is_finished_with_the_keychain_and_its_scope() -> No
         "headers": {"Authorization": deferred("Bearer {{ keychain.api.token }}")},
         "body": deferred("{{ [keychain.api.token | length, page, who.id] }}", page=3, who=reference),
     }
-    found = await resolve(a_job(config=config), values, OneCredential())
+    borrowed = Borrowed(OneCredential(), a_job(config=config))
+    found = await resolve_borrowing(a_job(config=config), values, borrowed)
 
     assert found.config == {"headers": {"Authorization": "Bearer s3cret"}, "body": [6, 3, 5]}
-    assert found.secrets == ("s3cret",)
+    assert borrowed.secrets == ("s3cret",)
 
 
 @pytest.mark.parametrize("text", ["{{ keychain.other.token }}", "{{ keychain.api.nothing }}", "x{{ keychain.other }}"])

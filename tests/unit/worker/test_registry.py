@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from services.worker.__main__ import built_in_tools
+from services.worker.built_in import built_in_tools
 from services.worker.settings import Settings
 from services.worker.tools.noop import NoopTool
 from services.worker.tools.registry import GROUP, Registry, plugged_in

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from services.worker.inputs import Keychain
+from services.worker.keychain import Credential, Keychain
 from services.worker.runner import Runner
 from services.worker.tools.error import ErrorTool
 from services.worker.tools.noop import NoopTool
@@ -42,8 +42,8 @@ class BrokenValues(Values):
 
 class OneCredential(Keychain):
     @override
-    async def fields(self, name: str, job: Job) -> Mapping[str, Any] | None:
-        return {"token": "s3cret"}
+    async def credential(self, name: str, job: Job) -> Credential | None:
+        return Credential(name, "bearer", {"token": "s3cret"})
 
 
 def runner(does: Does | None = None, values: Values | None = None, **more: Any) -> Runner:

@@ -1,0 +1,1 @@
+"""Sinks: where the result of a task is stored, in the same job, before the task counts as done."""
