@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 
+import uvloop
+
 from services.orchestrator.app import Orchestrator
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.settings import Settings, settings_from
@@ -13,6 +15,7 @@ from shared.broker.port import Broker
 from shared.broker.reaching import reach
 from shared.errors import UnavailableError
 from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.collecting import collect_rarely
 from shared.runtime.config import SettingsError
 from shared.runtime.health import HealthServer
 from shared.runtime.lifecycle import stop_on_signals
@@ -32,8 +35,10 @@ def main() -> int:
         sys.stderr.write("".join(f"redrive orchestrator: {line}\n" for line in problem.problems))
         return 2
     write_json_logs("orchestrator", settings.log_level)
+    collect_rarely()
     try:
-        asyncio.run(serve(settings))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
     except Exception as problem:
         _log.error("orchestrator_failed", problem)
         return 1

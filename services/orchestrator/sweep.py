@@ -16,7 +16,7 @@ from shared.contracts.events import Event
 from shared.contracts.ids import derived, fact_id, parse_node
 from shared.contracts.jobs import job_from_json
 from shared.contracts.outcomes import failure
-from shared.contracts.payloads import TaskProcessed
+from shared.contracts.payloads import JobRepublished, TaskProcessed
 from shared.errors import ConflictError, UnavailableError
 from shared.runtime.clock import Clock
 from shared.runtime.logs import Log
@@ -63,7 +63,9 @@ class Sweep:
         grace = self._settings.grace_s
         found = {
             "refilled": await self.refill_a_wiped_broker(),
-            "unpublished": await self._publish(await self._store.take_unpublished(grace, HORIZON_S, CHUNK)),
+            "unpublished": await self._republish(
+                await self._store.take_unpublished(grace, HORIZON_S, CHUNK), "committed and never published"
+            ),
             "entered": await self._publish(await self._store.take_due_within(ENTER_AHEAD_S, CHUNK)),
             "stuck": await self._republish_stuck(),
             "lapsed": await self._end_lapsed(),
@@ -86,7 +88,7 @@ class Sweep:
         cursor: str | None = None
         while True:
             page = await self._store.outstanding(HORIZON_S, CHUNK, cursor)
-            count += await self._publish(page.items)
+            count += await self._republish(page.items, "the broker was wiped or replaced")
             cursor = page.cursor
             if cursor is None:
                 break
@@ -108,6 +110,18 @@ class Sweep:
         await self._store.mark_published([row.job_id for row in rows])
         return len(rows)
 
+    async def _republish(self, rows: Sequence[JobRow], proof: str) -> int:
+        """Publish jobs again, and have it in the log of their executions with what proved that it was needed."""
+        if not rows:
+            return 0
+        await self._publish(rows)
+        now = await self._store.now()
+        await self._store.append_facts([_republished(row, proof, now) for row in rows if row.pool != TIMERS_POOL])
+        await self._broker.publish_many(wake_messages(row.execution_id for row in rows))
+        for row in rows:
+            log.warning("job_republished", job_id=row.job_id, pool=row.pool, proof=proof)
+        return len(rows)
+
     async def _republish_stuck(self) -> int:
         """Publish jobs again that are overdue and were overtaken, or whose queues are all empty."""
         pools = await self._store.overdue(self._settings.grace_s)
@@ -124,10 +138,9 @@ class Sweep:
             if before is None:
                 continue
             rows = await self._store.take_overdue(pool.pool, before, self._settings.grace_s, CHUNK)
-            for row in rows:
-                proof = "queue empty" if empty else "overtaken"
-                log.warning("job_republished", job_id=row.job_id, pool=pool.pool, proof=proof)
-            count += await self._publish(rows)
+            count += await self._republish(
+                rows, "overdue, and its queues are empty" if empty else "overdue, and overtaken by a later job"
+            )
         return count
 
     @staticmethod
@@ -158,6 +171,18 @@ def _remaining(row: JobRow, now: datetime) -> float:
         return 0.0
     left = (row.available_at - now).total_seconds()
     return float(min(HORIZON_S, max(0.0, left)))
+
+
+def _republished(row: JobRow, proof: str, now: datetime) -> Event:
+    overdue_s = max(0.0, (now - row.available_at).total_seconds()) if row.available_at is not None else 0.0
+    return Event(
+        execution_id=row.execution_id,
+        payload=JobRepublished(row.job_id, proof, round(overdue_s, 3)),
+        address=parse_node(row.node),
+        event_id=derived("fact", row.job_id, "republished", now.isoformat()),
+        occurred_at=now,
+        source="sweep",
+    )
 
 
 def _worker_lost(row: JobRow) -> Event:

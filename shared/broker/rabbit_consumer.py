@@ -9,13 +9,15 @@ from collections import deque
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 
-import aiormq
 from aio_pika.exceptions import ChannelNotFoundEntity
 from aiormq.abc import DeliveredMessage
 from pamqp import commands as spec
+from pamqp.header import ContentHeader
 from typing_extensions import override
 
+from shared.broker import rabbit_wire as wire
 from shared.broker.port import Consumer, Delivery
+from shared.broker.rabbit_channel import HotChannel
 from shared.broker.rabbit_link import FAILURES, Link, RabbitSettings
 from shared.errors import RejectedError, UnavailableError
 
@@ -36,7 +38,7 @@ class RabbitConsumer(Consumer):
         self._queue = queue
         self._prefetch = prefetch
         self._settings = settings
-        self._channel: aiormq.Channel | None = None
+        self._channel: HotChannel | None = None
         self._generation = 0
         self._lost = asyncio.Event()
         self._buffer: deque[Delivery] = deque()
@@ -79,7 +81,7 @@ class RabbitConsumer(Consumer):
             await self.ack_up_to(ours[-1])
             return
         self._settle(ours)
-        await self._while_attached(self._ack_each(ours))
+        await self._tell(b"".join(wire.ack(self._number, _wire_tag(tag)) for tag in ours))
 
     @override
     async def ack_up_to(self, tag: int) -> None:
@@ -87,13 +89,13 @@ class RabbitConsumer(Consumer):
         if not ours or self._channel is None:
             return
         self._settle(ours)
-        await self._while_attached(self._channel.basic_ack(_wire_tag(ours[-1]), multiple=True, wait=False))
+        await self._tell(wire.ack(self._channel.number, _wire_tag(ours[-1]), multiple=True))
 
     @override
     async def reject(self, tags: Iterable[int], *, requeue: bool) -> None:
         ours = [tag for tag in sorted(set(tags)) if tag in self._outstanding]
         self._settle(ours)
-        await self._while_attached(self._reject_each(ours, requeue))
+        await self._put_away(ours, requeue=requeue)
 
     @override
     async def stop(self) -> None:
@@ -105,7 +107,7 @@ class RabbitConsumer(Consumer):
             await self._while_attached(self._cancel())
             back = [delivery.tag for delivery in self._buffer]
             self._buffer.clear()
-            await self._while_attached(self._reject_each(back, requeue=True))
+            await self._put_away(back, requeue=True)
 
     @override
     async def close(self) -> None:
@@ -143,24 +145,22 @@ class RabbitConsumer(Consumer):
         channel.closing.add_done_callback(lambda _: lost.set())
         channel.on_consumer_cancel_callbacks.add(lambda _: lost.set())
 
-        async def arrived(message: DeliveredMessage) -> None:
-            self._arrived(generation, message)
+        def arrived(frame: spec.Basic.Deliver, header: ContentHeader, body: bytes) -> None:
+            if generation == self._generation and not lost.is_set():
+                self._buffer.append(_delivery(generation, frame, header, body))
+                self._news.set()
 
+        channel.arrived = arrived
         try:
             async with asyncio.timeout(self._settings.connect_timeout_s):
                 await channel.basic_qos(prefetch_count=self._prefetch)
-                await channel.basic_consume(self._queue, arrived, consumer_tag=self._queue)
+                await channel.basic_consume(self._queue, _unused, consumer_tag=self._queue)
         except BaseException:
             lost.set()
             await self._detach()
             raise
         if self._is_stopped:
             await self._detach()
-
-    def _arrived(self, generation: int, message: DeliveredMessage) -> None:
-        if generation == self._generation and not self._lost.is_set():
-            self._buffer.append(_delivery(generation, message))
-            self._news.set()
 
     async def _arrival(self, wait_s: float) -> None:
         """Return when something is there, when nothing more will come, or when the wait is over."""
@@ -185,15 +185,18 @@ class RabbitConsumer(Consumer):
         self._outstanding.clear()
         self._channel = None
 
-    async def _ack_each(self, tags: Iterable[int]) -> None:
-        if (channel := self._channel) is not None:
-            for tag in tags:
-                await channel.basic_ack(_wire_tag(tag), wait=False)
+    @property
+    def _number(self) -> int:
+        return self._channel.number if self._channel is not None else 0
 
-    async def _reject_each(self, tags: Iterable[int], requeue: bool) -> None:
-        if (channel := self._channel) is not None:
-            for tag in tags:
-                await channel.basic_reject(_wire_tag(tag), requeue=requeue, wait=False)
+    async def _put_away(self, tags: Iterable[int], *, requeue: bool) -> None:
+        await self._tell(b"".join(wire.reject(self._number, _wire_tag(tag), requeue=requeue) for tag in tags))
+
+    async def _tell(self, block: bytes) -> None:
+        """Have the broker told, unless the channel is lost: then it delivers again, whatever it was told."""
+        if block and self._channel is not None:
+            with suppress(UnavailableError):
+                await self._channel.put(block)
 
     async def _cancel(self) -> None:
         if (channel := self._channel) is not None:
@@ -221,14 +224,16 @@ class RabbitConsumer(Consumer):
             losing.cancel()
 
 
-def _delivery(generation: int, message: DeliveredMessage) -> Delivery:
-    frame = message.delivery
-    assert isinstance(frame, spec.Basic.Deliver)
-    properties = message.header.properties
+async def _unused(message: DeliveredMessage) -> None:
+    """Stand where the driver wants a callback: deliveries are taken from the channel beneath."""
+
+
+def _delivery(generation: int, frame: spec.Basic.Deliver, header: ContentHeader, body: bytes) -> Delivery:
+    properties = header.properties
     headers = properties.headers or {}
     count = headers.get("x-delivery-count", 0)
     return Delivery(
-        body=message.body,
+        body=body,
         tag=generation * _DELIVERIES_OF_A_CHANNEL + (frame.delivery_tag or 0),
         message_id=properties.message_id or "",
         headers={name: value for name, value in headers.items() if isinstance(value, str)},

@@ -8,13 +8,14 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import aiormq
 from aio_pika import Connection
 from aio_pika.connection import make_url
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 
+from shared.broker.rabbit_channel import HotChannel, open_channel
 from shared.errors import UnavailableError
 
 log = logging.getLogger("redrive.broker")
@@ -59,7 +60,7 @@ class Link:
             raise UnavailableError(f"RabbitMQ cannot be reached: {failure!r}") from failure
         self._keeper = asyncio.create_task(self._keep(connection, lost), name=f"link:{self._purpose}")
 
-    async def channel(self, *, confirms: bool = False) -> aiormq.Channel:
+    async def channel(self, *, confirms: bool = False) -> HotChannel:
         """Return a new channel of the connection, waiting a while if it is just being made again."""
         try:
             async with asyncio.timeout(self._settings.patience_s):
@@ -102,7 +103,7 @@ class Link:
         if connection is not None:
             await _close(connection)
 
-    async def _channel(self, confirms: bool) -> aiormq.Channel:
+    async def _channel(self, confirms: bool) -> HotChannel:
         while True:
             await self._is_up.wait()
             if self._connection is None:
@@ -151,10 +152,11 @@ class Link:
         return connection, lost
 
 
-async def _channel(connection: Connection, confirms: bool) -> aiormq.Channel:
-    channel = connection.channel(publisher_confirms=confirms, on_return_raises=confirms)
-    await channel.initialize()
-    return cast("aiormq.Channel", await channel.get_underlay_channel())
+async def _channel(connection: Connection, confirms: bool) -> HotChannel:
+    transport = connection.transport
+    if transport is None:
+        raise ConnectionError("the connection is not open")
+    return await open_channel(transport.connection, confirms=confirms)
 
 
 async def _close(connection: Connection) -> None:

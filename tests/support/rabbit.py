@@ -139,6 +139,8 @@ class RabbitNode:
             "RABBITMQ_CONF_ENV_FILE": str(home / "rabbitmq-env.conf"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
             "RABBITMQ_PID_FILE": str(home / "node.pid"),
+            # Schedulers that wait for work in a loop would take the processor from everything else here.
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none",
         }
 
     def _spawn(self, *command: str, log: str) -> subprocess.Popen[bytes]:
