@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
@@ -11,10 +12,19 @@ from typing import Any
 
 import pytest
 
-from services.worker.tools.http import MAX_REDIRECTS, HttpTool
+from services.worker.keychain import Credential, CredentialError, Keychain
+from services.worker.runner import Runner
+from services.worker.tools.http import HttpTool
+from services.worker.tools.http_exchange import MAX_REDIRECTS, Exchange
+from services.worker.tools.http_guard import Guard
+from services.worker.tools.registry import Registry
+from services.worker.values import MemoryValues
+from shared.contracts.jobs import Job
 from shared.contracts.outcomes import Outcome
+from shared.runtime.clock import SystemClock
+from tests.support.eventually import eventually
 from tests.support.http_server import Answer, HttpServer, Request, answer_json
-from tests.unit.worker.given import a_call
+from tests.unit.worker.given import a_call, a_job
 
 
 @pytest.fixture
@@ -319,9 +329,183 @@ async def test_a_call_that_cannot_be_made_says_why_and_shows_no_value(
     assert "s3cret" not in json.dumps(error)
 
 
-async def test_a_credential_is_not_looked_up_yet_and_nothing_is_sent(tool: HttpTool) -> None:
-    async with HttpServer(answer_json({})) as server:
-        outcome = await called(tool, url=server.url, auth="api")
+# --- credentials ---------------------------------------------------------------------------------------------------
 
-    assert error_of(outcome)["kind"] == "auth"
+
+def lending(kind: str, **fields: Any) -> Any:
+    async def lend(auth: Any) -> Credential:
+        return Credential(str(auth), kind, fields)
+
+    return lend
+
+
+async def called_with(tool: HttpTool, lend: Any, **config: Any) -> Outcome:
+    return await tool.run(a_call({"auth": "api", **config}, lend=lend))
+
+
+@pytest.mark.parametrize(
+    ("lend", "name", "value"),
+    [
+        (lending("bearer", token="s3cret"), "authorization", "Bearer s3cret"),
+        (lending("basic", user="me", password="s3cret:ü"), "authorization", "Basic bWU6czNjcmV0OsO8"),
+        (lending("basic", username="me", password="s3cret:ü"), "authorization", "Basic bWU6czNjcmV0OsO8"),
+        (lending("header", name="X-Api-Key", value="s3cret"), "x-api-key", "s3cret"),
+        (lending("header", headers={"X-A": "s3cret", "X-B": "other"}), "x-b", "other"),
+    ],
+)
+async def test_a_credential_is_sent_as_its_kind_has_it(tool: HttpTool, lend: Any, name: str, value: str) -> None:
+    async with HttpServer(answer_json({})) as server:
+        outcome = await called_with(tool, lend, url=server.url)
+
+    assert outcome.status == "success"
+    assert server.requests[0].headers[name] == value
+
+
+async def test_a_header_that_the_author_wrote_stays(tool: HttpTool) -> None:
+    async with HttpServer(answer_json({})) as server:
+        lend = lending("bearer", token="s3cret")
+        await called_with(tool, lend, url=server.url, headers={"authorization": "Custom mine"})
+
+    assert server.requests[0].headers["authorization"] == "Custom mine"
+
+
+async def test_user_and_password_of_the_url_are_sent_and_not_shown(tool: HttpTool) -> None:
+    async with HttpServer(answer_json({})) as server:
+        outcome = await called(tool, url=server.url.replace("//", "//me:s3cret@"))
+
+    assert server.requests[0].headers["authorization"] == "Basic bWU6czNjcmV0"
+    assert outcome.result["url"] == server.url
+
+
+@pytest.mark.parametrize(
+    ("lend", "complaint"),
+    [
+        (lending("postgres", dsn="s3cret"), "kind postgres"),
+        (lending("bearer", value="s3cret"), "no token"),
+        (lending("basic", user="me"), "no password"),
+        (lending("header", name="X-Key"), "no value"),
+        (lending("header", headers={}), "does not allow"),
+        (lending("bearer", token="s3cret\r\nX-Evil: 1"), "does not allow"),
+        (lending("header", name="X Key", value="s3cret"), "does not allow"),
+    ],
+)
+async def test_a_credential_of_no_use_is_an_error_that_shows_nothing(tool: HttpTool, lend: Any, complaint: str) -> None:
+    async with HttpServer(answer_json({})) as server:
+        with pytest.raises(CredentialError) as caught:
+            await called_with(tool, lend, url=server.url)
+
+    error = error_of(caught.value.outcome)
+    assert (error["kind"], error["retryable"]) == ("auth", False)
+    assert complaint in error["message"]
+    assert "s3cret" not in json.dumps(error)
     assert server.requests == []
+
+
+async def test_an_encoded_password_that_a_server_repeats_is_hidden(tool: HttpTool) -> None:
+    async with HttpServer(lambda request: answer_json({"you said": request.headers["authorization"]})) as server:
+        outcome = await called_with(tool, lending("basic", user="me", password="s3cret"), url=server.url)
+
+    assert "bWU6czNjcmV0" not in json.dumps(outcome.as_json())
+
+
+async def test_the_credential_of_a_job_is_nowhere_in_its_outcome(tool: HttpTool) -> None:
+    class OneCredential(Keychain):
+        async def credential(self, name: str, job: Job) -> Credential | None:
+            return Credential(name, "bearer", {"token": "s3cret-token"})
+
+    runner = Runner(Registry([tool]), MemoryValues(), worker="w1", clock=SystemClock(), keychain=OneCredential())
+    async with HttpServer(lambda request: answer_json(dict(request.headers), 500)) as server:
+        outcome = await runner.run(a_job("http", {"url": server.url, "auth": "api"}))
+
+    assert server.requests[0].headers["authorization"] == "Bearer s3cret-token"
+    assert "s3cret-token" not in json.dumps(outcome.as_json())
+
+
+SECRET_HEADERS = {"Cookie": "a=b", "X-Api-Key": "k", "X-Auth-Token": "t", "X-Plain": "p", "Proxy-Authorization": "x"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "lend", [lending("bearer", token="s3cret"), lending("header", name="X-Custom", value="s3cret")]
+)
+async def test_nothing_secret_goes_to_another_origin(tool: HttpTool, lend: Any, status: int) -> None:
+    async with (
+        HttpServer(answer_json({"at": "the other"})) as other,
+        HttpServer(answer_json({}, status, Location=f"{other.url}/there")) as server,
+    ):
+        config = {"method": "POST", "json": {"a": 1}, "headers": SECRET_HEADERS}
+        outcome = await called_with(tool, lend, url=f"{server.url}/here", **config)
+
+    assert outcome.result["body"] == {"at": "the other"}
+    (request,) = other.requests
+    assert not {"authorization", "cookie", "x-api-key", "x-auth-token", "proxy-authorization", "x-custom"} & set(
+        request.headers
+    )
+    assert request.headers["x-plain"] == "p"
+    assert request.headers["idempotency-key"] == "job-1"
+    assert request.headers["host"] == other.url.removeprefix("http://")
+    kept = status in (307, 308)
+    assert (request.method, request.body) == (("POST", b'{"a":1}') if kept else ("GET", b""))
+
+
+async def test_a_credential_stays_with_its_origin_through_redirects(tool: HttpTool) -> None:
+    def script(request: Request) -> Answer:
+        return answer_json({}, 307, Location="/there") if request.path == "/here" else answer_json({})
+
+    async with HttpServer(script) as server:
+        await called_with(tool, lending("bearer", token="s3cret"), url=f"{server.url}/here", method="PUT", json=[1])
+
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer s3cret"] * 2
+    assert [request.body for request in server.requests] == [b"[1]"] * 2
+    assert server.connections == 1
+
+
+async def test_a_cookie_of_one_call_is_not_sent_with_the_next(tool: HttpTool) -> None:
+    async with HttpServer(answer_json({}, Set_Cookie="session=s3cret; Path=/")) as server:
+        await called(tool, url=server.url)
+        await called(tool, url=server.url)
+
+    assert all("cookie" not in request.headers for request in server.requests)
+
+
+async def test_the_key_is_that_of_the_attempt_however_often_it_is_delivered(tool: HttpTool) -> None:
+    runner = Runner(Registry([tool]), MemoryValues(), worker="w1", clock=SystemClock())
+    async with HttpServer(answer_json({})) as server:
+        for attempt in (1, 1, 2):
+            await runner.run(a_job("http", {"method": "POST", "url": server.url}, attempt=attempt))
+
+    first, again, second = [request.headers["idempotency-key"] for request in server.requests]
+    assert first == again
+    assert first != second
+
+
+async def test_fields_and_files_are_parts_of_one_upload(tool: HttpTool) -> None:
+    files = {"doc": {"content": {"a": 1}, "filename": 'ä ".json', "content_type": "application/json"}}
+    async with HttpServer(answer_json({})) as server:
+        outcome = await called(tool, method="POST", url=server.url, files=files, form={"tag": ["a", "b"], "yes": True})
+
+    assert outcome.status == "success"
+    body = server.requests[0].body
+    assert b'Content-Disposition: form-data; name="tag"\r\n\r\na\r\n' in body
+    assert b'name="tag"\r\n\r\nb\r\n' in body
+    assert b'name="yes"\r\n\r\ntrue\r\n' in body
+    assert b'Content-Type: application/json\r\n\r\n{"a": 1}' in body
+    assert b'name="doc"; filename="\xc3\xa4 %22.json"' in body
+
+
+async def test_a_call_waits_for_a_free_connection_no_longer_than_to_connect() -> None:
+    tool = HttpTool(Exchange(Guard(), max_connections=1))
+    async with HttpServer(Answer(fault="silent")) as server:
+        first = asyncio.create_task(called(tool, url=server.url))
+        await eventually(lambda: _truth(server.requests))
+        outcome = await called(tool, url=server.url, timeout={"connect": "50ms"})
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+    await tool.close()
+
+    assert error_of(outcome)["kind"] == "timeout"
+    assert "no connection" in error_of(outcome)["message"]
+
+
+async def _truth(value: object) -> bool:
+    return bool(value)

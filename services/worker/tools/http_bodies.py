@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import json
 import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
+# Deeper data would be data that a later reader of it, of whatever kind, may break on.
+MAX_DEPTH = 200
 _JSON_TYPE = re.compile(r"[\w.+-]+/(?:json|[\w.+-]+\+json)")
 _TEXT_TYPE = re.compile(
     r"text/.+|[\w.+-]+/[\w.+-]*(?:json|xml|yaml|csv|javascript|graphql)[\w.+-]*|application/x-www-form-urlencoded"
 )
+# What Python calls an encoding and is none that a text is sent in; some take for ever.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"})
 _CHARSET = re.compile(r"charset\s*=\s*\"?([\w.:-]+)", re.I)
 
 
@@ -81,13 +86,36 @@ def read_body(raw: bytes, content_type: str) -> Body:
     try:
         return Body(raw.decode())
     except UnicodeDecodeError:
-        note = f"the body is binary ({kind or 'no content type'}) and is given as base64"
-        return Body(base64.b64encode(raw).decode("ascii"), note, "base64")
+        return binary_body(raw, kind or "no content type")
+
+
+def binary_body(raw: bytes, what: str) -> Body:
+    """Return bytes as base64, with a note that says what they are."""
+    return Body(base64.b64encode(raw).decode("ascii"), f"the body is binary ({what}) and is given as base64", "base64")
 
 
 def parse_json(raw: bytes | str) -> Any:
-    """Return the data of a JSON text; NaN, Infinity and numbers beyond any float are no JSON."""
-    return json.loads(raw, parse_constant=_refused, parse_float=_finite)
+    """Return the data of a JSON text; NaN, Infinity, numbers beyond any float and deep nests are none that is taken."""
+    found = json.loads(raw, parse_constant=_refused, parse_float=_finite)
+    if nests_deeper_than(found, MAX_DEPTH):
+        raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
+    return found
+
+
+def nests_deeper_than(value: Any, levels: int) -> bool:
+    """Say whether lists and mappings lie deeper within one another than this."""
+    level = [value]
+    for _ in range(levels + 1):
+        level = [
+            item
+            for holder in level
+            if isinstance(holder, dict | list)
+            for item in (holder.values() if isinstance(holder, dict) else holder)
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _refused(word: str) -> Any:
@@ -104,8 +132,9 @@ def _finite(text: str) -> float:
 def _decoded(raw: bytes, content_type: str) -> str:
     named = _CHARSET.search(content_type)
     try:
-        return raw.decode(named[1] if named else "utf-8", errors="replace")
-    except LookupError:
+        name = codecs.lookup(named[1]).name if named else "utf-8"
+        return raw.decode("utf-8" if name in _NO_CHARSETS else name, errors="replace")
+    except (LookupError, UnicodeError):
         return raw.decode("utf-8", errors="replace")
 
 
