@@ -5,21 +5,44 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
+import tempfile
 import textwrap
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.worker.tools.http import HttpTool
+from services.worker.tools.http_exchange import Exchange
+from services.worker.tools.http_guard import guard_of
+from services.worker.tools.process import Limits, Processes
 from services.worker.tools.python import PythonTool
-from services.worker.tools.python_process import Limits
+from services.worker.tools.python_scripts import MAX_SCRIPT_BYTES, Scripts
 from shared.contracts.outcomes import Outcome
 from tests.support.eventually import eventually
+from tests.support.http_server import Answer, HttpServer
 from tests.unit.worker.given import a_call
 
-TOOL = PythonTool()
+PROCESSES = Processes()
+TOOL = PythonTool(PROCESSES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_process_left() -> Iterator[None]:
+    yield
+    asyncio.run(PROCESSES.close())
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Give a folder that code may write to, whichever user it runs as."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 async def ran(code: str, tool: PythonTool = TOOL, timeout_s: float | None = 30.0, **config: Any) -> Outcome:
@@ -191,6 +214,7 @@ async def test_the_environment_of_the_worker_is_not_there(monkeypatch: pytest.Mo
     assert "/nowhere" not in path
     assert cwd == environment["HOME"]
     assert isolated == 1
+    assert (await ran("import os, tempfile\nresult = tempfile.gettempdir() == os.getcwd()")).result is True
     assert not os.path.exists(cwd)  # noqa: ASYNC240
 
 
@@ -219,8 +243,8 @@ async def test_code_that_is_done_leaves_no_children() -> None:
     await eventually(lambda: _none_alive([outcome.result]))
 
 
-async def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
-    mark = tmp_path / "pid"
+async def test_a_cancelled_call_leaves_no_process(open_folder: Path) -> None:
+    mark = open_folder / "pid"
     code = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()) + ' ')\ntime.sleep(600)"
     task = asyncio.create_task(ran(code))
 
@@ -235,16 +259,16 @@ async def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
     await eventually(lambda: _none_alive([int(mark.read_text())]))
 
 
-async def test_code_that_outlives_a_worker_killed_hard_does_not(tmp_path: Path) -> None:
+async def test_code_that_outlives_a_worker_killed_hard_does_not(open_folder: Path) -> None:
     if sys.platform != "linux":
         pytest.skip("only Linux tells a process that its parent died")
-    mark = tmp_path / "pid"
+    mark = open_folder / "pid"
     code = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()) + ' ')\ntime.sleep(600)"
     parent = (
         "import asyncio\n"
-        "from services.worker.tools.python_process import Limits, PythonProcesses\n"
-        f"request = {{'code': {code!r}, 'input': {{}}, 'libs': []}}\n"
-        "asyncio.run(PythonProcesses().run(request, Limits(), None))\n"
+        "from services.worker.tools.python import PythonTool\n"
+        "from tests.unit.worker.given import a_call\n"
+        f"asyncio.run(PythonTool().run(a_call({{'code': {code!r}}})))\n"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", parent, cwd=Path(__file__).parents[2])
 
@@ -280,14 +304,14 @@ async def test_memory_is_limited() -> None:
 
 
 async def test_the_limit_of_the_operator_is_the_highest() -> None:
-    tool = PythonTool(limits=replace(Limits(), memory=200_000_000))
+    tool = PythonTool(PROCESSES, replace(Limits(), memory=200_000_000))
     outcome = await ran("x = bytearray(400_000_000)\nresult = 1", tool, memory="2GB")
 
     assert error_of(outcome)["kind"] == "limit"
 
 
 async def test_processor_time_is_limited() -> None:
-    tool = PythonTool(limits=replace(Limits(), cpu_s=1))
+    tool = PythonTool(PROCESSES, replace(Limits(), cpu_s=1))
     outcome = await ran("while True:\n    pass", tool, timeout_s=None)
 
     error = error_of(outcome)
@@ -296,7 +320,7 @@ async def test_processor_time_is_limited() -> None:
 
 
 async def test_open_files_and_file_sizes_are_limited() -> None:
-    tool = PythonTool(limits=replace(Limits(), files=32, file_size=1_000_000))
+    tool = PythonTool(PROCESSES, replace(Limits(), files=32, file_size=1_000_000))
     files = await ran("held = [open('/dev/null') for _ in range(100)]", tool)
     size = await ran("import signal\nf = open('x', 'wb')\nf.write(b'0' * 2_000_000)\nf.flush()", tool)
 
@@ -305,7 +329,7 @@ async def test_open_files_and_file_sizes_are_limited() -> None:
 
 
 async def test_what_is_printed_and_returned_is_limited() -> None:
-    tool = PythonTool(limits=replace(Limits(), output=100_000, result=100_000))
+    tool = PythonTool(PROCESSES, replace(Limits(), output=100_000, reply=100_000))
     printed = await ran("while True:\n    print('x' * 1000)", tool)
     returned = await ran("result = 'x' * 200_000", tool)
 
@@ -342,3 +366,277 @@ async def test_many_calls_run_side_by_side() -> None:
 
 async def _none_alive(pids: list[int]) -> bool:
     return not any(alive(pid) for pid in pids if pid != os.getpid())
+
+
+async def test_a_call_sees_nothing_of_the_one_before_it() -> None:
+    first = """
+        import builtins, os, sys, types, json, threading
+        leaked = "a global"
+        builtins.leaked = "a builtin"
+        sys.modules["leaked_module"] = types.ModuleType("leaked_module")
+        json.leaked = "an attribute"
+        os.environ["LEAKED"] = "an environment variable"
+        open("leaked.txt", "w").write("a file")
+        open(os.path.join(os.environ["TMPDIR"], "leaked.tmp"), "w").write("another")
+        sys.path.append("/leaked")
+        os.umask(0)
+        result = [os.getcwd(), os.getpid()]
+    """
+    second = """
+        import builtins, json, os, sys
+        found = [text for text in (globals().get("leaked"), getattr(builtins, "leaked", None)) if text]
+        found += [name for name in sys.modules if "leaked" in name]
+        found += [name for name in os.listdir(".") + os.listdir(os.environ["TMPDIR"])]
+        found += [getattr(json, "leaked", None), os.environ.get("LEAKED"), "/leaked" in sys.path]
+        found += [os.path.exists(before)]
+        result = [found, os.getpid(), os.umask(0)]
+    """
+    cwd, pid = (await ran(first)).result
+    found, other_pid, umask = (await ran(second, input={"before": cwd})).result
+
+    assert [item for item in found if item] == []
+    assert pid != other_pid
+    assert umask == 0o077
+
+
+DAEMON = """
+    import os, sys, time
+    pipe = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            os.write(pipe[1], f"{os.getpid()} ".encode())
+            if os.fork() == 0:
+                os.setsid()
+                os.write(pipe[1], f"{os.getpid()} ".encode())
+            time.sleep(600)
+        os._exit(0)
+    pids = b""
+    while pids.count(b" ") < 2:
+        pids += os.read(pipe[0], 100)
+    result = [int(pid) for pid in pids.split()]
+    print(*result, flush=True)
+"""
+
+
+async def test_a_process_that_left_session_and_parent_is_killed_all_the_same() -> None:
+    outcome = await ran(DAEMON)
+
+    assert outcome.status == "success", outcome.error
+    assert not any(alive(pid) for pid in outcome.result)
+
+
+async def test_a_daemon_of_code_that_takes_too_long_is_killed_too() -> None:
+    outcome = await ran(textwrap.dedent(DAEMON) + "time.sleep(600)", timeout_s=3.0)
+
+    pids = [int(text) for text in outcome.meta["stdout"].split()]
+    assert error_of(outcome)["kind"] == "timeout"
+    assert len(pids) == 2
+    assert not any(alive(pid) for pid in pids)
+
+
+async def test_code_that_kills_what_looks_after_it_is_lost_and_leaves_nothing() -> None:
+    processes = Processes(first_uid=None)
+    code = textwrap.dedent(DAEMON) + "import signal\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)"
+    outcome = await ran(code, PythonTool(processes))
+
+    try:
+        assert "lost" in error_of(outcome)["message"]
+        pids = [int(text) for text in outcome.meta["stdout"].split()]
+        assert len(pids) == 2
+        await eventually(lambda: _none_alive(pids))
+        assert (await ran("result = 1", PythonTool(processes))).result == 1
+    finally:
+        await processes.close()
+
+
+async def test_when_the_forge_dies_the_next_call_finds_another() -> None:
+    processes = Processes()
+    tool = PythonTool(processes)
+    forge = "open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]"
+    pid = int((await ran(f"import os\nresult = {forge}", tool)).result)
+    os.kill(pid, signal.SIGKILL)
+    await eventually(lambda: _none_alive([pid]))
+
+    try:
+        assert (await ran("result = 2", tool)).result == 2
+    finally:
+        await processes.close()
+
+
+async def test_only_so_many_run_at_a_time() -> None:
+    processes = Processes(at_a_time=2)
+    code = "import time\nbegan = time.monotonic()\ntime.sleep(0.05)\nresult = [began, time.monotonic()]"
+    spans = [outcome.result for outcome in await asyncio.gather(*[ran(code, PythonTool(processes)) for _ in range(6)])]
+    await processes.close()
+
+    for began, _ in spans:
+        assert sum(start <= began < end for start, end in spans) <= 2
+
+
+async def test_an_interpreter_that_is_not_there_is_named() -> None:
+    outcome = await ran("result = 1", PythonTool(Processes("/nowhere/python")))
+
+    assert error_of(outcome)["message"].startswith("the code cannot be run: /nowhere/python cannot be started: No such")
+
+
+async def test_a_traceback_counts_the_lines_of_the_playbook() -> None:
+    call = a_call({"code": "def main():\n    x = 1\n    raise KeyError('here')\n"}, code_line=20)
+    raised = (await TOOL.run(call)).extras["py"]["traceback"]
+    unread = await TOOL.run(a_call({"code": "x = 1\nx = (\n"}, code_line=20))
+
+    assert "File \"<playbook>\", line 22, in main\n    raise KeyError('here')" in raised
+    assert 'File "<playbook>", line 21' in unread.extras["py"]["traceback"]
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> Path:
+    root = tmp_path / "scripts"
+    (root / "jobs").mkdir(parents=True)
+    (root / "jobs" / "add.py").write_text("def main(a):\n    if a < 0:\n        raise ValueError(a)\n    return a + 1")
+    (tmp_path / "outside.py").write_text("result = 'outside'")
+    (root / "link.py").symlink_to(tmp_path / "outside.py")
+    (root / "large.py").write_text("#" * (MAX_SCRIPT_BYTES + 1))
+    (root / "latin.py").write_bytes(b"result = '\xe9'")
+    return root
+
+
+async def of_script(script: dict[str, str], root: Path | None, fetch: HttpTool | None = None, **more: Any) -> Outcome:
+    tool = PythonTool(PROCESSES, scripts=Scripts(str(root) if root else None, fetch.run if fetch else None))
+    return await tool.run(a_call({"script": script}, **more))
+
+
+async def test_a_script_is_a_file_below_the_folder_of_the_operator(scripts: Path) -> None:
+    by_file = await of_script({"file": "jobs/add.py"}, scripts, input={"a": 1})
+    by_uri = await of_script({"uri": (scripts / "jobs" / "add.py").as_uri()}, scripts, input={"a": 2})
+    failed = await of_script({"file": "jobs/add.py"}, scripts, input={"a": -1})
+
+    assert (by_file.result, by_uri.result) == (2, 3)
+    assert 'File "jobs/add.py", line 3, in main' in failed.extras["py"]["traceback"]
+
+
+@pytest.mark.parametrize(
+    ("script", "complaint"),
+    [
+        ({"file": "../outside.py"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"file": "link.py"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"file": "/etc/passwd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"uri": "file:///etc/passwd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"uri": "file:///etc%2Fpasswd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"file": "jobs/none.py"}, "there is no script 'jobs/none.py'"),
+        ({"file": "jobs"}, "there is no script 'jobs'"),
+        ({"file": "a\0b"}, "cannot be read"),
+        ({"file": "large.py"}, "is larger than"),
+        ({"file": "latin.py"}, "is not UTF-8"),
+        ({"uri": "ftp://host/x.py"}, "script.uri begins with"),
+        ({"uri": "file://host/x.py"}, "script.uri begins with"),
+        ({"uri": "http://127.0.0.1:9/x.py"}, "this worker fetches no scripts"),
+        ({}, "one of uri, file and inline is needed"),
+    ],
+)
+async def test_a_script_that_cannot_be_had_says_why(scripts: Path, script: dict[str, str], complaint: str) -> None:
+    assert complaint in error_of(await of_script(script, scripts))["message"]
+
+
+async def test_without_a_folder_for_scripts_that_is_what_is_said() -> None:
+    error = error_of(await of_script({"file": "add.py"}, None))
+
+    assert error["message"] == "python: this worker has no scripts: REDRIVE_SCRIPTS_ROOT names no folder"
+
+
+async def test_a_script_is_fetched_as_the_http_tool_calls_endpoints() -> None:
+    text = {"Content-Type": "text/x-python"}
+    answers = [Answer(200, b"result = a * 2", text), Answer(200, b"#" * (MAX_SCRIPT_BYTES + 1), text), Answer(404)]
+    http, denied = HttpTool(), HttpTool(Exchange(guard_of(["127.0.0.0/8"], [])))
+    async with HttpServer(answers) as server:
+        uri = {"uri": f"{server.url}/jobs/double.py"}
+        fetched = await of_script(uri, None, http, input={"a": 4})
+        large = await of_script(uri, None, http)
+        missing = await of_script(uri, None, http)
+        refused = await of_script(uri, None, denied)
+    await http.close()
+    await denied.close()
+
+    assert fetched.result == 8
+    assert "larger than max_body" in error_of(large)["message"]
+    assert (error_of(missing)["kind"], error_of(missing)["code"]) == ("client_error", 404)
+    assert "denied" in error_of(refused)["message"]
+    assert len(server.requests) == 3
+
+
+as_root = pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root can give code less rights")
+
+
+def readable_interpreters() -> list[str]:
+    """Return interpreters that any user can run, so that code can run as another user."""
+    return [path for path in ("/usr/local/bin/python3", "/usr/bin/python3") if os.access(path, os.X_OK)][:1]
+
+
+PEEK = """
+    import os, signal
+    found = {}
+    for name in ("environ", "mem", "maps", "cwd", "root"):
+        try:
+            place = f"/proc/{worker}/{name}"
+            found[name] = bool(os.readlink(place) if name in ("cwd", "root") else open(place, "rb").read(1))
+        except OSError as problem:
+            found[name] = type(problem).__name__
+    status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+    found["capabilities"] = int(status["CapEff"], 16) | int(status["CapPrm"], 16)
+    found["no_new_privileges"] = status["NoNewPrivs"].strip()
+    result = found
+"""
+
+
+@as_root
+@pytest.mark.parametrize("interpreter", [sys.executable, *readable_interpreters()])
+async def test_code_of_a_worker_that_is_root_has_no_rights_over_it(interpreter: str) -> None:
+    processes = Processes(interpreter)
+    outcome = await ran(PEEK, PythonTool(processes), input={"worker": os.getpid()})
+    await processes.close()
+
+    assert outcome.status == "success", outcome.error
+    assert {outcome.result[name] for name in ("environ", "mem", "maps", "cwd", "root")} == {"PermissionError"}
+    assert (outcome.result["capabilities"], outcome.result["no_new_privileges"]) == (0, "1")
+
+
+@as_root
+@pytest.mark.skipif(not readable_interpreters(), reason="no interpreter here is for everybody")
+async def test_calls_side_by_side_run_as_different_users_that_are_not_root() -> None:
+    processes = Processes(readable_interpreters()[0])
+    tool = PythonTool(processes, replace(Limits(), processes=20))
+    uids = "import os, time\ntime.sleep(0.2)\nopen('mine', 'w').write('x')\nresult = [os.getuid(), os.getgroups()]"
+    spawn = """
+        import os, time
+        pids = []
+        try:
+            for _ in range(100):
+                pid = os.fork()
+                if pid == 0:
+                    time.sleep(600)
+                    os._exit(0)
+                pids.append(pid)
+        except BlockingIOError:
+            result = len(pids)
+    """
+    stdout = "import os\nprint('x', file=open('/dev/stdout', 'w'))\nresult = os.access('/proc/1/environ', os.R_OK)"
+    first, second = await asyncio.gather(ran(uids, tool), ran(uids, tool))
+    bomb = await ran(spawn, tool)
+    printed = await ran(stdout, tool)
+    await processes.close()
+
+    assert first.result[1] == second.result[1] == []
+    assert first.result[0] != second.result[0]
+    assert min(first.result[0], second.result[0]) >= 65000
+    assert bomb.result == 19
+    assert (printed.meta["stdout"], printed.result) == ("x\n", False)
+
+
+@as_root
+async def test_an_operator_may_leave_code_the_rights_of_the_worker() -> None:
+    processes = Processes(first_uid=None)
+    outcome = await ran(PEEK, PythonTool(processes), input={"worker": os.getpid()})
+    await processes.close()
+
+    assert outcome.result["environ"] is True

@@ -8,12 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from services.worker.keychain import Credential, lend_nothing
+from services.worker.tools.configs import Config
 from shared.contracts.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One attempt: the configuration and inputs with everything in them resolved, and who is asking."""
+    """One attempt: the configuration and inputs with everything in them resolved, and who is asking.
+
+    `code_line` is the line of the playbook on which the code of the task begins, where that is known.
+    """
 
     job_id: str
     execution_id: str
@@ -23,6 +27,7 @@ class Call:
     attempt: int = 1
     timeout_s: float | None = None
     role: Literal["task", "timer", "signal"] = "task"
+    code_line: int | None = None
     lend: Callable[[Any], Awaitable[Credential]] = field(default=lend_nothing, repr=False)
 
     async def credential(self, auth: Any) -> Credential:
@@ -44,10 +49,14 @@ class Tool(ABC):
 
     kind: ClassVar[str]
     keeps_time: ClassVar[bool] = False
+    config_model: ClassVar[type[Config] | None] = None
 
     @abstractmethod
     async def run(self, call: Call) -> Outcome:
         """Do the work once and return its outcome."""
+
+    async def open(self) -> None:  # noqa: B027
+        """Get ready, so that the first call need not wait for it; nothing is promised."""
 
     async def close(self) -> None:  # noqa: B027
         """Give back connections and processes; no call follows."""

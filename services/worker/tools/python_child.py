@@ -1,7 +1,7 @@
-"""The program in which the code of a `python` task runs: started by path, with nothing of ours imported.
+"""What runs the code of a `python` task in its own process: loaded by path, with nothing of ours imported.
 
-It reads one request from stdin and writes one reply to the descriptor named by its argument, each a length of eight
-bytes and JSON. What the code prints goes to stdout and stderr as usual.
+It reads one request from stdin and writes one reply to a descriptor, each a length of eight bytes and JSON. What the
+code prints goes to stdout and stderr as usual.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib
+import inspect
 import json
 import linecache
 import os
@@ -18,7 +19,6 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-FILE = "<code>"
 MODULE = "playbook_code"
 MAX_MESSAGE = 2000
 MAX_TRACEBACK = 8000
@@ -30,13 +30,9 @@ class NotJsonError(Exception):
     """The result holds something that JSON has no word for."""
 
 
-def main() -> None:
+def serve(reply_fd: int) -> None:
     """Serve one request and end the process, whatever threads the code has left."""
-    reply_fd = int(sys.argv[1])
-    os.set_inheritable(reply_fd, False)
-    _die_with_parent()
     request = json.loads(_read(0, int.from_bytes(_read(0, 8), "big")))
-    _restrict(request["limits"])
     _close_stdin()
     try:
         reply = _encoded(_served(request))
@@ -51,7 +47,8 @@ def main() -> None:
 
 def _served(request: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"text": as_json(run(request["code"], request["input"], request["libs"]))}
+        code = Code(request["code"], request["file"], request["first_line"])
+        return {"text": as_json(run(code, request["input"], request["libs"]))}
     except BaseException as problem:
         return {"error": described(problem)}
 
@@ -64,9 +61,21 @@ def _encoded(reply: dict[str, Any]) -> bytes:
     return json.dumps(reply).encode()
 
 
-def run(code: str, inputs: dict[str, Any], libs: list[tuple[str, str]]) -> Any:
+class Code:
+    """Program text, and where it stands: the name of its file, and the line on which it begins there."""
+
+    def __init__(self, text: str, file: str, first_line: int) -> None:
+        self.file = file
+        self.text = "\n" * (first_line - 1) + text
+
+    def show(self) -> None:
+        """Let tracebacks quote the lines."""
+        linecache.cache[self.file] = (len(self.text), None, self.text.splitlines(keepends=True), self.file)
+
+
+def run(code: Code, inputs: dict[str, Any], libs: list[tuple[str, str]]) -> Any:
     """Run the code and return its result: what it returned, what it set as `result`, or what `main` returned."""
-    linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
+    code.show()
     module = types.ModuleType(MODULE)
     sys.modules[MODULE] = module
     names = module.__dict__
@@ -75,9 +84,9 @@ def run(code: str, inputs: dict[str, Any], libs: list[tuple[str, str]]) -> Any:
     for alias, name in libs:
         found = importlib.import_module(name)
         names[alias] = sys.modules[name.partition(".")[0]] if alias == name.partition(".")[0] else found
-    tree = ast.parse(code, FILE)
+    tree = ast.parse(code.text, code.file)
     bound = set(_bound(tree.body))
-    returned = _executed(tree, bound, names)
+    returned = _executed(tree, code.file, bound, names)
     if returned is not None:
         return returned.value
     if "result" in bound and "result" in names:
@@ -92,10 +101,10 @@ class _Returned:
         self.value = value
 
 
-def _executed(tree: ast.Module, bound: set[str], names: dict[str, Any]) -> _Returned | None:
+def _executed(tree: ast.Module, file: str, bound: set[str], names: dict[str, Any]) -> _Returned | None:
     """Run the module; one that returns at its top level is made a function whose names are global all the same."""
     if not any(isinstance(node, ast.Return) for node in _own_nodes(tree.body)):
-        exec(compile(tree, FILE, "exec", dont_inherit=True), names)
+        exec(compile(tree, file, "exec", dont_inherit=True), names)
         return None
     future = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     body: list[ast.stmt] = [node for node in tree.body if node not in future]
@@ -107,7 +116,7 @@ def _executed(tree: ast.Module, bound: set[str], names: dict[str, Any]) -> _Retu
     function.body = body
     shell.body = [*future, function]
     ast.fix_missing_locations(shell)
-    exec(compile(shell, FILE, "exec", dont_inherit=True), names)
+    exec(compile(shell, file, "exec", dont_inherit=True), names)
     return _Returned(names.pop("__script__")())
 
 
@@ -148,8 +157,6 @@ def _bound(body: list[ast.stmt]) -> Iterator[str]:
 
 def _called(function: Callable[..., Any], known: dict[str, Any], inputs: dict[str, Any]) -> Any:
     """Call `main` with the inputs that it names; with all of them if it takes any."""
-    import inspect
-
     positional: list[Any] = []
     named: dict[str, Any] = {}
     missing: list[str] = []
@@ -238,46 +245,6 @@ def _cut(found: traceback.TracebackException) -> None:
         waiting.extend((part.__cause__, part.__context__))
 
 
-def _restrict(limits: dict[str, int | None]) -> None:
-    import resource
-
-    kinds = {
-        "cpu_s": resource.RLIMIT_CPU,
-        "memory": resource.RLIMIT_AS,
-        "files": resource.RLIMIT_NOFILE,
-        "file_size": resource.RLIMIT_FSIZE,
-    }
-    _limit(resource, resource.RLIMIT_CORE, 0, 0)
-    for name, kind in kinds.items():
-        wanted = limits.get(name)
-        if wanted is not None:
-            _limit(resource, kind, wanted, wanted + 1 if name == "cpu_s" else wanted)
-
-
-def _limit(resource: Any, kind: int, soft: int, hard: int) -> None:
-    """Set a limit, as far as the one in force allows; a system that knows no such limit goes on without."""
-    try:
-        top = resource.getrlimit(kind)[1]
-        if top != resource.RLIM_INFINITY:
-            soft, hard = min(soft, top), min(hard, top)
-        resource.setrlimit(kind, (soft, hard))
-    except (OSError, ValueError):
-        pass
-
-
-def _die_with_parent() -> None:
-    """Ask the kernel to kill this process when the worker dies; only Linux can."""
-    if sys.platform != "linux":
-        return
-    parent = os.getppid()
-    import ctypes
-
-    set_parent_death_signal = 1
-    ctypes.CDLL(None).prctl(set_parent_death_signal, 9)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _close_stdin() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -299,7 +266,3 @@ def _write(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-if __name__ == "__main__":
-    main()

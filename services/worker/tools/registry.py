@@ -2,38 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from importlib.metadata import EntryPoint, entry_points
 
-from services.worker.tools.port import Tool
+from typing_extensions import override
+
+from services.worker.tools.port import Call, Tool
+from shared.contracts.outcomes import Outcome, failure
 from shared.runtime.logs import Log
 
 GROUP = "redrive.tools"
-
-Factory = Callable[[], Tool]
 
 _log = Log("redrive.worker.tools")
 
 
 class Registry:
-    """Tools by their kind, each made once."""
+    """Tools by their kind, each made once; of two with one kind the first is kept."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._tools: Mapping[str, Tool] = {tool.kind: tool for tool in tools}
+    def __init__(self, tools: Iterable[Tool], disabled: Collection[str] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._disabled = frozenset(disabled)
+        for tool in tools:
+            if self._tools.setdefault(tool.kind, tool) is not tool:
+                _log.error("tool_not_loaded", tool=tool.kind, reason="there is another tool of this kind")
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Return the kinds that can be run here."""
-        return tuple(sorted(self._tools))
+        return tuple(sorted(self._tools.keys() - self._disabled))
 
     def find(self, kind: str) -> Tool | None:
-        """Return the tool of a kind, or nothing."""
-        return self._tools.get(kind)
+        """Return the tool of a kind, or nothing; one that is turned off says so when it is called."""
+        return DisabledTool(kind) if kind in self._disabled else self._tools.get(kind)
+
+    async def open(self) -> None:
+        """Let every tool that may be used get ready."""
+        for kind in self.kinds:
+            await self._tools[kind].open()
 
     async def close(self) -> None:
         """Close every tool."""
         for tool in self._tools.values():
             await tool.close()
+
+
+class DisabledTool(Tool):
+    """Stands in for a tool that the operator has turned off."""
+
+    kind = "disabled"
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    @override
+    async def run(self, call: Call) -> Outcome:
+        return failure("exception", f"the tool '{self._kind}' is turned off on this worker (REDRIVE_DISABLED_TOOLS)")
 
 
 def plugged_in(found: Iterable[EntryPoint] | None = None) -> list[Tool]:
@@ -45,8 +68,8 @@ def plugged_in(found: Iterable[EntryPoint] | None = None) -> list[Tool]:
         except Exception as problem:
             _log.error("tool_not_loaded", problem, tool=point.name, entry_point=point.value)
             continue
-        if isinstance(tool, Tool):
+        if isinstance(tool, Tool) and isinstance(getattr(tool, "kind", None), str):
             tools.append(tool)
         else:
-            _log.error("tool_not_loaded", tool=point.name, entry_point=point.value, reason="it is no Tool")
+            _log.error("tool_not_loaded", tool=point.name, entry_point=point.value, reason="it is no Tool with a kind")
     return tools

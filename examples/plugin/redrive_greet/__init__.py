@@ -1,0 +1,1 @@
+"""A plug-in for Redrive: the tool `greet`."""
