@@ -66,7 +66,7 @@ class Loading:
         if not inner or levels == 0:
             return found
         pieces = await asyncio.gather(*[self._piece_or_itself(item, levels - 1) for item in inner.values()])
-        return _filled(found, dict(zip(inner, pieces, strict=True)))
+        return filled(found, dict(zip(inner, pieces, strict=True)))
 
     async def _piece_or_itself(self, reference: dict[str, Any], levels: int) -> Any:
         """Return what a reference in data stands for; what only looks like one stays as it is."""
@@ -100,13 +100,18 @@ class Loading:
             return await self._values.load(ref)
 
 
-def _filled(value: Any, known: Pieces) -> Any:
-    """Return data with what it refers to in its place."""
+def filled(value: Any, known: Pieces, notes: list[str] | None = None) -> Any:
+    """Return data with what it refers to in its place, nothing where a path led to nothing, which is noted."""
     if isinstance(value, list):
-        return [_filled(item, known) for item in value]
+        return [filled(item, known, notes) for item in value]
     if not isinstance(value, dict):
         return value
-    if is_reference(value):
-        found = known[identity_of(value)]
-        return None if found is MISSING else found
-    return {key: _filled(item, known) for key, item in value.items()}
+    if not is_reference(value):
+        return {key: filled(item, known, notes) for key, item in value.items()}
+    found = known[identity_of(value)]
+    if found is not MISSING:
+        return found
+    if notes is not None:
+        path = ".".join(str(part) for part in value.get("_path", ()))
+        notes.append(f"'{path}' is undefined in the stored value")
+    return None

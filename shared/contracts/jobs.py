@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from shared.contracts.deferred import ROOTS, JobPath
 from shared.contracts.ids import Address, parse_node
 
 DEFAULT_POOL = "default"
@@ -13,7 +14,10 @@ DEFAULT_POOL = "default"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One attempt to run, now or at `available_at`; a `timer` is for the orchestrator itself."""
+    """One attempt to run, now or at `available_at`; a `timer` is for the orchestrator itself.
+
+    `deferred` are the places of the expressions that the worker finishes; whatever looks like one elsewhere is data.
+    """
 
     job_id: str
     execution_id: str
@@ -30,12 +34,13 @@ class Job:
     select: tuple[str, ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     role: Literal["task", "timer", "signal"] = "task"
+    deferred: tuple[JobPath, ...] = ()
 
 
 def job_to_json(job: Job) -> dict[str, Any]:
     """Return a job as it is stored and sent, versioned."""
     address = job.address
-    return {
+    data = {
         "v": 1,
         "job_id": job.job_id,
         "execution_id": job.execution_id,
@@ -54,6 +59,9 @@ def job_to_json(job: Job) -> dict[str, Any]:
         "meta": job.meta,
         "role": job.role,
     }
+    if job.deferred:
+        data["deferred"] = [list(place) for place in job.deferred]
+    return data
 
 
 def job_from_json(data: dict[str, Any]) -> Job:
@@ -80,4 +88,15 @@ def job_from_json(data: dict[str, Any]) -> Job:
         select=tuple(data.get("select") or ()),
         meta=data.get("meta") or {},
         role=data.get("role", "task"),
+        deferred=_places(data.get("deferred") or ()),
     )
+
+
+def _places(said: Any) -> tuple[JobPath, ...]:
+    if not isinstance(said, list | tuple) or not all(_is_place(place) for place in said):
+        raise ValueError("not the places of expressions in a job")
+    return tuple(tuple(place) for place in said)
+
+
+def _is_place(said: Any) -> bool:
+    return isinstance(said, list) and all(type(key) in (str, int) for key in said) and bool(said) and said[0] in ROOTS

@@ -183,10 +183,10 @@ class TaskSequenceCompleted(Payload):
 @_event("loop.started", "iterator_started")
 @dataclass(frozen=True, slots=True)
 class LoopStarted(Payload):
-    """The elements of a loop are known."""
+    """The elements of a loop are known, or a cursor that claims them is; their number is not known then."""
 
     iterator_name: str
-    collection_size: int
+    collection_size: int | None
     mode: str
     concurrency: int
     chunk_size: int | None = None
@@ -194,6 +194,18 @@ class LoopStarted(Payload):
     collection: Json = None
     sources: Json = None
     collect: str = "all"
+    cursor: dict[str, Any] | None = None
+
+
+@_event("loop.claimed", "iterator_claimed")
+@dataclass(frozen=True, slots=True)
+class LoopClaimed(Payload):
+    """A claim brought rows and with them further iterations; no row, if nothing was left to claim."""
+
+    rows: int
+    first: int
+    iterations: int
+    elements: Json = None
 
 
 @_event("loop.iteration_started", "iteration_started")
@@ -219,11 +231,12 @@ class IterationCompleted(Payload):
 @_event("loop.iteration_failed", "iteration_completed")
 @dataclass(frozen=True, slots=True)
 class IterationFailed(Payload):
-    """One iteration failed."""
+    """One iteration failed; what a cursor's loop could run again is set aside when it becomes much."""
 
     index: int
     error: dict[str, Any]
     status: str = "failed"
+    set_aside: Json = None
 
 
 @_event("loop.completed", "iterator_completed")
@@ -364,6 +377,27 @@ class JobPoisoned(Payload):
     job_id: str
     reason: str
     deliveries: int = 0
+
+
+@_event("job.republished", "job_republished", "sweep")
+@dataclass(frozen=True, slots=True)
+class JobRepublished(Payload):
+    """A job was handed to the broker again, because it was proven that the broker did not have it any more."""
+
+    job_id: str
+    proof: str
+    overdue_s: float = 0.0
+
+
+@_event("job.waiting", "job_waiting", "sweep")
+@dataclass(frozen=True, slots=True)
+class JobWaiting(Payload):
+    """A job is due and nobody serves its pool: no consumer at its queue, no worker that was heard of names it."""
+
+    job_id: str
+    pool: str
+    since: str
+    proof: str
 
 
 @_event("signal.received", "signal_received", "ingest")

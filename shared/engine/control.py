@@ -8,6 +8,7 @@ from shared.contracts import payloads as p
 from shared.engine import ending, steps
 from shared.engine.stimuli import Cancel, Command, NotPossibleError, Pause, Redrive, Resume
 from shared.engine.turn import Turn
+from shared.language.plan import Cursor
 
 
 def command_of(said: p.ControlRequested) -> Command:
@@ -63,6 +64,13 @@ def _check_plan(turn: Turn) -> None:
     for run in state.suspended.values():
         if run.loop is not None and known[run.step].loop is None:
             raise NotPossibleError(f"step '{run.step}' has no loop any more; name the step to run again")
+        if run.loop is not None and (run.loop.claims is None) != (_cursor(turn, run.step) is None):
+            raise NotPossibleError(f"the loop of step '{run.step}' is of another kind now; name the step to run again")
+
+
+def _cursor(turn: Turn, step: str) -> Cursor | None:
+    loop = turn.program.steps[step].loop
+    return None if loop is None else loop.cursor
 
 
 def obey(turn: Turn, command: Command) -> None:

@@ -55,6 +55,8 @@ def _on_fact(turn: Turn, fact: Event) -> Decision:
             return _on_outcome(turn, fact, said.job_id)
         case p.JobPoisoned():
             return _on_poisoned(turn, fact, said)
+        case p.JobRepublished() | p.JobWaiting():
+            return _on_note(turn, fact, said.job_id)
         case p.SignalReceived():
             turn.accept(fact)
             return _settled(turn)
@@ -90,6 +92,15 @@ def _on_poisoned(turn: Turn, fact: Event, said: p.JobPoisoned) -> Decision:
     turn.emit(p.TaskProcessed(said.job_id, outcome), fact.address, parent=fact.event_id)
     pipeline.proceed(turn, *found)
     return _settled(turn)
+
+
+def _on_note(turn: Turn, fact: Event, job_id: str) -> Decision:
+    """Note what became of a job in the log, as long as its attempt is current."""
+    found = turn.state.find(fact.address) if fact.address is not None else None
+    if found is None or found[1].job_id != job_id:
+        return NOTHING
+    turn.accept(fact, parent=found[1].cause)
+    return turn.decision()
 
 
 def _on_timer(turn: Turn, stimulus: TimerFired) -> Decision:

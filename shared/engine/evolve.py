@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.contracts import payloads as p
 from shared.contracts.events import Event
+from shared.engine import evolve_claims
 from shared.engine.patches import combined, read, write
 from shared.engine.ranges import Ranges
 from shared.engine.state import NO_LOOP, Frame, Group, Known, LoopRun, State, StepRun, Token
@@ -68,6 +69,8 @@ def _step_started(state: State, event: Event, said: p.StepStarted) -> None:
         run.loop = _resumed_loop(resumed)
     if run.loop is None:
         run.frames[NO_LOOP] = Frame()
+    elif run.loop.claims is not None:
+        evolve_claims.renew_frame(state, run, run.loop.claims)
     run.timer = said.timer
     if said.joins is not None:
         state.fired_joins.add((step, said.joins))
@@ -80,10 +83,11 @@ def _resumed_loop(run: StepRun) -> LoopRun | None:
     loop = run.loop
     if loop is None:
         return None
-    for index in loop.failed:
-        loop.redo.add(index)
-    for index in run.frames:
-        loop.redo.add(index)
+    if loop.claims is not None:
+        evolve_claims.take_up_again(run, loop.claims)
+    else:
+        for index in (*loop.failed, *run.frames):
+            loop.redo.add(index)
     loop.failed = Ranges()
     loop.errors = []
     loop.ctx_writes = {}
@@ -197,7 +201,7 @@ def _loop_started(state: State, event: Event, said: p.LoopStarted) -> None:
     run.frames.pop(NO_LOOP, None)
     run.loop = LoopRun(
         iterator=said.iterator_name,
-        total=said.collection_size,
+        total=said.collection_size or 0,
         concurrency=said.concurrency,
         collection=said.collection,
         sources=said.sources,
@@ -205,15 +209,23 @@ def _loop_started(state: State, event: Event, said: p.LoopStarted) -> None:
         parallel=said.mode == "parallel",
         collect=said.collect,
     )
-    if said.collection_size > MAX_INLINE_RESULTS or said.collect != "all":
+    if run.loop.total > MAX_INLINE_RESULTS or said.collect != "all":
         run.loop.results = None
+    if said.cursor is not None:
+        evolve_claims.begin(state, run, said.cursor)
+
+
+def _loop_claimed(state: State, event: Event, said: p.LoopClaimed) -> None:
+    evolve_claims.receive(state, _run(state, event), said)
 
 
 def _iteration_started(state: State, event: Event, said: p.IterationStarted) -> None:
     run = _run(state, event)
     loop = run.loop
     assert loop is not None
-    if len(loop.redo):
+    if loop.claims is not None:
+        evolve_claims.take_next(loop.claims)
+    elif len(loop.redo):
         loop.redo.take_first()
     else:
         loop.next = said.index + 1
@@ -230,7 +242,7 @@ def _iteration_completed(state: State, event: Event, said: p.IterationCompleted)
         return
     loop.result_bytes += len(json.dumps(said.result)) if isinstance(said.result, dict | list | str) else 8
     loop.results[said.index] = said.result
-    if loop.result_bytes > MAX_INLINE_RESULT_BYTES:
+    if loop.result_bytes > MAX_INLINE_RESULT_BYTES or len(loop.results) > MAX_INLINE_RESULTS:
         loop.results = None
 
 
@@ -238,8 +250,10 @@ def _iteration_failed(state: State, event: Event, said: p.IterationFailed) -> No
     run = _run(state, event)
     loop = run.loop
     assert loop is not None
-    run.frames.pop(said.index, None)
+    frame = run.frames.pop(said.index, None)
     loop.failed.add(said.index)
+    if loop.claims is not None and frame is not None:
+        evolve_claims.put_aside(loop.claims, frame, said)
     if len(loop.errors) < MAX_KEPT_ERRORS:
         loop.errors.append({"index": said.index, **said.error})
 
@@ -356,6 +370,7 @@ _HANDLERS: dict[type, Callable[[State, Event, Any], None]] = {
     p.TaskAdvanced: _task_advanced,
     p.TaskSequenceCompleted: _sequence_completed,
     p.LoopStarted: _loop_started,
+    p.LoopClaimed: _loop_claimed,
     p.IterationStarted: _iteration_started,
     p.IterationCompleted: _iteration_completed,
     p.IterationFailed: _iteration_failed,

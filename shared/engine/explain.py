@@ -51,7 +51,9 @@ def sentence(event: Event, outcome: dict[str, Any] | None = None) -> str | None:
         case p.TaskSequenceCompleted():
             return f"{said.pages} calls in all, gathered by {said.strategy}"
         case p.LoopStarted():
-            return f"{said.collection_size} iterations, {said.mode}, at most {said.concurrency} at once"
+            return _loop(said)
+        case p.LoopClaimed():
+            return _claimed(event, said)
         case p.LoopCompleted():
             return f"{said.successful} of {said.total_iterations} iterations succeeded, {said.failed} failed"
         case p.StepSkipped():
@@ -72,6 +74,23 @@ def sentence(event: Event, outcome: dict[str, Any] | None = None) -> str | None:
             return f"redriven, {said.mode}: {', '.join(said.steps)}"
         case _:
             return None
+
+
+def _loop(said: p.LoopStarted) -> str:
+    what = f"{said.collection_size} iterations"
+    if said.cursor is not None:
+        per = "an iteration each" if said.cursor["process"] == "row" else "one iteration"
+        what = f"claims of at most {said.cursor['max_rows']} rows, {per}, until no row comes back"
+    return f"{what}, {said.mode}, at most {said.concurrency} at once"
+
+
+def _claimed(event: Event, said: p.LoopClaimed) -> str:
+    claim = f"claim {event.address.page if event.address is not None else 1}"
+    if not said.rows:
+        return f"{claim} brought no row: nothing is left to claim"
+    rows = f"{said.rows} row{'s' if said.rows > 1 else ''}"
+    last = said.first + said.iterations - 1
+    return f"{claim} brought {rows}: iteration{f's {said.first} to' if last > said.first else ''} {last}"
 
 
 _SKIPPED = {

@@ -14,8 +14,8 @@ from shared.contracts.payloads import (
     LoopStarted,
 )
 from shared.contracts.references import fetched, is_reference
-from shared.engine import ending, steps
-from shared.engine.render import ExpressionFailed, expression_error
+from shared.engine import cursors, ending, steps
+from shared.engine.render import ExpressionFailed, Renderer, expression_error
 from shared.engine.state import Frame, LoopRun, StepRun
 from shared.engine.turn import Turn
 from shared.engine.world import LostValueError
@@ -43,9 +43,9 @@ def start(turn: Turn, run: StepRun) -> None:
 
 
 def _started(turn: Turn, run: StepRun, loop: Loop) -> LoopStarted:
-    if loop.cursor is not None:
-        raise ExpressionFailed(expression_error("a loop over a cursor cannot be run here"))
     renderer = turn.renderer(turn.scope(run, purpose=f"{run.key}|loop"))
+    if loop.cursor is not None:
+        return cursors.started(loop, loop.cursor, renderer)
     size: int | None = None
     if loop.chunk_size is not None:
         size = int(renderer.number(loop.chunk_size, "chunk_size", whole=True))
@@ -54,15 +54,13 @@ def _started(turn: Turn, run: StepRun, loop: Loop) -> LoopStarted:
         listed = list(range(elements)) if isinstance(elements, int) else elements
         elements = [listed[at : at + size] for at in range(0, len(listed), size)]
         sources = None
-    parallel = loop.mode == "parallel"
-    wanted = DEFAULT_IN_FLIGHT if loop.max_in_flight is None else renderer.number(loop.max_in_flight, "max_in_flight")
     total = elements if isinstance(elements, int) else len(elements)
     tolerate = renderer.number(loop.tolerate, "tolerate")
     return LoopStarted(
         iterator_name=loop.iterator,
         collection_size=total,
         mode=loop.mode,
-        concurrency=max(1, int(wanted)) if parallel else 1,
+        concurrency=concurrency_of(loop, renderer),
         chunk_size=size,
         tolerate=math.floor(total * tolerate / 100) if loop.tolerate_percent else tolerate,
         collection=elements if isinstance(elements, int) else turn.keep(elements, INLINE_COLLECTION_BYTES),
@@ -71,9 +69,20 @@ def _started(turn: Turn, run: StepRun, loop: Loop) -> LoopStarted:
     )
 
 
+def concurrency_of(loop: Loop, renderer: Renderer) -> int:
+    """Return how many iterations of a loop may run at once."""
+    if loop.mode != "parallel":
+        return 1
+    return (
+        DEFAULT_IN_FLIGHT
+        if loop.max_in_flight is None
+        else max(1, int(renderer.number(loop.max_in_flight, "max_in_flight")))
+    )
+
+
 def _elements(turn: Turn, run: StepRun, loop: Loop, found: Any) -> tuple[list[Any] | int, list[int] | None]:
     """Return the elements, filtered, and their places in the collection where these differ."""
-    found = _loaded(turn, found)
+    found = loaded(turn, found)
     if isinstance(found, bool) or not isinstance(found, list | dict | int):
         kind = "nothing" if found is None else type(found).__name__
         raise ExpressionFailed(expression_error(f"a loop runs over a list, a mapping or a number, not {kind}"))
@@ -98,7 +107,8 @@ def _is_wanted(turn: Turn, run: StepRun, loop: Loop, element: Any, index: int) -
     return turn.renderer(scope).holds(loop.where)
 
 
-def _loaded(turn: Turn, value: Any) -> Any:
+def loaded(turn: Turn, value: Any) -> Any:
+    """Return a value, or the one that it stands for; raises LostValueError."""
     return fetched(value, turn.world.values.load) if is_reference(value) else value
 
 
@@ -106,15 +116,18 @@ def fill(turn: Turn, run: StepRun) -> None:
     """Start iterations until as many run as may, or complete the loop when all have ended."""
     loop = run.loop
     assert loop is not None
+    if loop.claims is not None:
+        cursors.fill(turn, run, loop, loop.claims)
+        return
     if len(run.frames) < loop.concurrency and (len(loop.redo) or loop.next < loop.total) and not _is_lost(loop):
         try:
-            elements, sources = _loaded(turn, loop.collection), _loaded(turn, loop.sources)
+            elements, sources = loaded(turn, loop.collection), loaded(turn, loop.sources)
         except LostValueError as problem:
             steps.fail(turn, run, expression_error(str(problem)), run.key)
             return
         _start_iterations(turn, run, loop, elements, sources)
     if not run.frames and (_is_lost(loop) or (not len(loop.redo) and loop.next >= loop.total)):
-        _complete(turn, run, loop)
+        complete(turn, run, loop)
 
 
 def _start_iterations(turn: Turn, run: StepRun, loop: LoopRun, elements: Any, sources: Any) -> None:
@@ -122,13 +135,22 @@ def _start_iterations(turn: Turn, run: StepRun, loop: LoopRun, elements: Any, so
         index = next(iter(loop.redo)) if len(loop.redo) else loop.next
         element = index if isinstance(elements, int) else elements[index]
         source = sources[index] if sources is not None else None
-        address = Address(run.step, run.visit, index)
-        turn.emit(IterationStarted(index, source, turn.keep(element, INLINE_COLLECTION_BYTES)), address)
-        turn.ready.append((run, run.frames[index]))
+        start_iteration(turn, run, index, element, source)
+
+
+def start_iteration(turn: Turn, run: StepRun, index: int, element: Any, source: int | None = None) -> None:
+    """Start the iteration of one element."""
+    address = Address(run.step, run.visit, index)
+    turn.emit(IterationStarted(index, source, turn.keep(element, INLINE_COLLECTION_BYTES)), address)
+    turn.ready.append((run, run.frames[index]))
 
 
 def _is_lost(loop: LoopRun) -> bool:
-    return len(loop.failed) > loop.tolerate
+    """Say whether more iterations failed than may; a share of elements that are not yet counted is not known."""
+    claims = loop.claims
+    if claims is None or not claims.tolerate_percent:
+        return len(loop.failed) > loop.tolerate
+    return claims.is_exhausted and len(loop.failed) > math.floor(loop.total * loop.tolerate / 100)
 
 
 def iteration_completed(turn: Turn, run: StepRun, frame: Frame, result: Any) -> None:
@@ -142,17 +164,30 @@ def iteration_failed(turn: Turn, run: StepRun, frame: Frame, error: dict[str, An
     """Count an iteration that failed; more failures than are tolerated end the loop."""
     assert frame.iteration is not None
     assert run.loop is not None
-    turn.emit(IterationFailed(frame.iteration, error), run.address(frame))
-    if _is_lost(run.loop) and run.frames:
-        for other in run.frames.values():
-            ending.cancel_frame(turn, other)
-        turn.ready = type(turn.ready)((r, f) for r, f in turn.ready if r is not run)
-        _complete(turn, run, run.loop)
-        return
-    fill(turn, run)
+    set_aside = None if run.loop.claims is None else cursors.set_aside(turn, frame, run.loop.claims)
+    turn.emit(IterationFailed(frame.iteration, error, set_aside=set_aside), run.address(frame))
+    if not give_up_if_lost(turn, run, run.loop):
+        fill(turn, run)
 
 
-def _complete(turn: Turn, run: StepRun, loop: LoopRun) -> None:
+def give_up_if_lost(turn: Turn, run: StepRun, loop: LoopRun) -> bool:
+    """End a loop in which too many iterations failed, whatever is under way; say whether it was so."""
+    if not _is_lost(loop) or not run.frames:
+        return False
+    stop(turn, run)
+    complete(turn, run, loop)
+    return True
+
+
+def stop(turn: Turn, run: StepRun) -> None:
+    """Cancel what is under way in a loop, and what was about to begin."""
+    for frame in run.frames.values():
+        ending.cancel_frame(turn, frame)
+    turn.ready = type(turn.ready)((r, f) for r, f in turn.ready if r is not run)
+
+
+def complete(turn: Turn, run: StepRun, loop: LoopRun) -> None:
+    """Say how a loop ended, and end its step."""
     failed = len(loop.failed)
     results = _results(turn, run, loop)
     said = LoopCompleted(

@@ -8,11 +8,11 @@ from typing import Any
 
 from shared.contracts.ids import Address
 from shared.contracts.payloads import TaskAdvanced, TaskRetryExhausted, TaskRetryScheduled, TaskSequenceCompleted
-from shared.engine import loops, steps
+from shared.engine import cursors, loops, steps
 from shared.engine.backoff import Backoff, Delay, NotADelayError, delay_before_next
 from shared.engine.evolve import apply_patches
 from shared.engine.gather import gathered_result, piece_of
-from shared.engine.render import ExpressionFailed, Renderer, expression_error
+from shared.engine.render import WORKER_NAMES, ExpressionFailed, Renderer, expression_error
 from shared.engine.rules import Verdict, failed_by, judge
 from shared.engine.state import Frame, StepRun
 from shared.engine.tasks import dispatch, give_arguments, prepare, schedule
@@ -40,7 +40,7 @@ def proceed(turn: Turn, run: StepRun, frame: Frame) -> None:
     scope = turn.scope(run, frame, outcome=frame.outcome, purpose=f"{address.node}|rules", address=address)
     if turn.program.judges_by_arguments(run.step, task.name):
         with suppress(ExpressionFailed):
-            give_arguments(turn, run, task, scope, turn.renderer(scope))
+            give_arguments(turn, run, task, scope, turn.renderer(scope, WORKER_NAMES))
     verdict = judge(turn, task, scope)
     try:
         verdict.patches = checked_patches(turn, run, frame, verdict.patches)
@@ -242,7 +242,7 @@ def _exhausted(
     address = run.address(frame, task=True)
     turn.emit(said, address, parent=frame.outcome_id)
     if isinstance(follows, Fail):
-        _end(turn, run, frame, error or _not_satisfied(verdict, frame.tries))
+        end(turn, run, frame, error or _not_satisfied(verdict, frame.tries))
         return
     verdict.record = {**verdict.record, "follows": "retry_exhausted", "directive": word}
     _obey(turn, run, frame, task, verdict, follows)
@@ -259,8 +259,10 @@ def _renderer(turn: Turn, verdict: Verdict) -> Renderer:
 
 
 def complete(turn: Turn, run: StepRun, frame: Frame, result: Any) -> None:
-    """End a frame well: its step completes, or its iteration does."""
-    if frame.iteration is None:
+    """End a frame well: its step completes, or its iteration does, or a claim has brought what it could."""
+    if run.is_claim(frame):
+        cursors.claimed(turn, run, frame, result)
+    elif frame.iteration is None:
         steps.complete(turn, run, result, frame)
     else:
         loops.iteration_completed(turn, run, frame, result)
@@ -274,12 +276,16 @@ def fail(turn: Turn, run: StepRun, frame: Frame, verdict: Verdict) -> None:
     address = run.address(frame, task=True)
     said = TaskAdvanced("fail", verdict.patches, error=error, decision=verdict.record)
     turn.emit(said, address, parent=frame.outcome_id)
-    _end(turn, run, frame, error)
+    end(turn, run, frame, error)
 
 
-def _end(turn: Turn, run: StepRun, frame: Frame, error: dict[str, Any]) -> None:
+def end(turn: Turn, run: StepRun, frame: Frame, error: dict[str, Any]) -> None:
+    """End a frame in failure: its step fails, or its iteration does; a claim that fails ends the whole loop."""
     node = run.address(frame, task=True).node if frame.task else run.address(frame).node
-    if frame.iteration is None:
+    if run.is_claim(frame):
+        loops.stop(turn, run)
+        steps.fail(turn, run, error, node)
+    elif frame.iteration is None:
         steps.fail(turn, run, error, node, frame)
     else:
         loops.iteration_failed(turn, run, frame, {**error, "node": node})

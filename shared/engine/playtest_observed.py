@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.contracts import payloads as p
+from shared.contracts.deferred import JobPath, finished
 from shared.contracts.events import Event
 from shared.contracts.ids import Address, child_execution_id
 from shared.contracts.references import subject_of
@@ -25,6 +26,7 @@ class Attempt:
     address: Address
     given: dict[str, Any] = field(default_factory=dict)
     sink: dict[str, Any] | None = None
+    deferred: tuple[JobPath, ...] = ()
     outcome: dict[str, Any] | None = None
 
 
@@ -92,7 +94,7 @@ class Observed:
 
     def writes(self, pattern: Pattern) -> list[dict[str, Any]]:
         """Return what the sinks of successful attempts were given."""
-        return [self._stage.resolved(_written(item)) for item in self.attempts(pattern) if _is_written(item)]
+        return [_written(item, self._stage) for item in self.attempts(pattern) if _is_written(item)]
 
 
 def _attempts(found: Rehearsed, stage: Stage) -> list[Attempt]:
@@ -114,7 +116,8 @@ def _attempts(found: Rehearsed, stage: Stage) -> list[Attempt]:
             out[address.node].given = stage.resolved({**place, **(called(child) if child else {})})
     for node, attempt in out.items():
         if node in given:
-            attempt.given, attempt.sink = stage.resolved(view_of(given[node])), given[node].sink
+            job = given[node]
+            attempt.given, attempt.sink, attempt.deferred = stage.resolved(view_of(job)), job.sink, job.deferred
     return list(out.values())
 
 
@@ -137,24 +140,19 @@ def _is_written(attempt: Attempt) -> bool:
     return attempt.sink is not None and (attempt.outcome or {}).get("status") == "success"
 
 
-def _written(attempt: Attempt) -> dict[str, Any]:
+def _written(attempt: Attempt, stage: Stage) -> dict[str, Any]:
     """Return the sink's fields as the worker would see them after the task succeeded."""
-    sink, outcome = attempt.sink or {}, attempt.outcome or {}
+    sink, outcome = stage.resolved(attempt.sink), stage.resolved(attempt.outcome)
     result = outcome.get("result")
     names = {"result": result, "response": subject_of(result), "data": subject_of(result)}
     names = {**names, "outcome": outcome, "output": outcome}
-    return {"kind": sink.get("kind"), "data": result, **_finished(sink.get("config") or {}, names)}
 
+    def evaluated(text: str, scope: dict[str, Any]) -> Any:
+        try:
+            return compile_template(text).evaluate({**scope, **names}).value
+        except EvaluationError as problem:
+            return f"{text}: {problem.message}"
 
-def _finished(value: Any, names: dict[str, Any]) -> Any:
-    """Return data with the expressions evaluated that were left to the worker."""
-    if isinstance(value, list):
-        return [_finished(item, names) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "$template" not in value:
-        return {key: _finished(item, names) for key, item in value.items()}
-    try:
-        return compile_template(value["$template"]).evaluate({**value.get("$scope", {}), **names}).value
-    except EvaluationError as problem:
-        return f"{value['$template']}: {problem.message}"
+    places = [place for place in attempt.deferred if place[0] == "sink"]
+    config = finished({"sink": sink}, places, evaluated)["sink"]["config"]
+    return {"kind": sink.get("kind"), "data": result, **(config or {})}

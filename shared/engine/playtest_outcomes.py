@@ -51,8 +51,13 @@ class Answers:
         """Return the outcomes without a condition."""
         return tuple(item for item in self.answers if item.when is None)
 
-    def next(self, scope: Mapping[str, Any]) -> Answer | None:
-        """Return the outcome of the attempt in scope, if there is one for it."""
+    @property
+    def is_ended(self) -> bool:
+        """Say whether there were outcomes in order, and all of them were used."""
+        return 0 < sum(item.times for item in self.in_order) <= self.used
+
+    def next(self, scope: Mapping[str, Any], *, ends: bool = False) -> Answer | None:
+        """Return the outcome of the attempt in scope, if there is one; where they end, only a failure stays."""
         for item in self.answers:
             if item.when is not None and holds(item.when, scope):
                 return item
@@ -62,6 +67,8 @@ class Answers:
             reached += found.times
             if self.used < reached:
                 break
+        if ends and found is not None and self.is_ended and not _fails(found):
+            return None
         self.used += found is not None
         return found
 
@@ -74,6 +81,12 @@ class Answers:
         if left < 0 and given > 1:
             return f"the last outcome of '{self.pattern.text}' was used {1 - left} times"
         return None
+
+
+def _fails(answer: Answer) -> bool:
+    said = answer.said
+    keys = json.loads(said.json) if isinstance(said, Constant) else dict(said.items) if isinstance(said, Object) else ()
+    return "error" in keys or "fail_test" in keys
 
 
 def fresh(answers: tuple[Answers, ...]) -> tuple[Answers, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from shared.contracts.ids import Address
 from shared.engine.program import Program
 from shared.language.checks import report_unknown_step
+from shared.language.claims import tasks_of
 from shared.language.diagnostics import Report, did_you_mean
 from shared.language.place import Place
 from shared.language.plan import Step, Task
@@ -36,7 +37,9 @@ class Pattern:
     attempt: int | None = None
 
     def matches(self, program: Program, address: Address) -> bool:
-        """Say whether an attempt of a playbook is meant."""
+        """Say whether an attempt of a playbook is meant; a claim is only where it is named."""
+        if self.task is None and program.is_claim(address):
+            return False
         if self.playbook is not None and self.playbook not in names_of(program):
             return False
         wanted = (self.step, self.visit, self.iteration, self.task, self.page, self.attempt)
@@ -124,7 +127,7 @@ def _report_unknown_task(pattern: Pattern, place: Place, programs: Sequence[Prog
 
 
 def _all_tasks(programs: Sequence[Program]) -> Iterator[tuple[Step, Task]]:
-    return ((step, task) for program in programs for step in program.plan.steps for task in step.tasks)
+    return ((step, task) for program in programs for step in program.plan.steps for task in tasks_of(step))
 
 
 def _number(text: str | None) -> int | None:

@@ -9,7 +9,6 @@ from typing import Any
 from shared.contracts.ids import Address, parse_node
 from shared.contracts.jobs import Job
 from shared.contracts.outcomes import success
-from shared.contracts.payloads import IterationCompleted, LoopStarted
 from shared.contracts.references import fetched, is_reference
 from shared.engine.playtest_file import PlayTest
 from shared.engine.playtest_outcomes import TestStopped, fresh, reply_to, view_of
@@ -68,27 +67,18 @@ class Stage(Rehearsal):
         return [self.resolved(item) for item in value] if isinstance(value, list) else value
 
     def _loaded(self, ref: str) -> Any:
-        if not ref.startswith("loop:"):
-            return self.values.by_ref.get(ref)
-        execution_id, _, run = ref.removeprefix("loop:").partition("/")
-        total, results = 0, {}
-        for event in self.executions[execution_id].log:
-            if event.address is None or f"{event.address.step}~{event.address.visit}" != run:
-                continue
-            if isinstance(event.payload, LoopStarted):
-                total = event.payload.collection_size
-            elif isinstance(event.payload, IterationCompleted):
-                results[event.payload.index] = event.payload.result
-        return [results.get(index) for index in range(total)]
+        return self.values.load(ref) if ref.startswith("loop:") else self.values.by_ref.get(ref)
 
     def _reply_to(self, job: Job) -> Reply:
         program, address, view = self._asked(job)
         scope = {"job": view, "workload": self.executions[ROOT].state.workload}
         for answers in self.answers:
             if answers.pattern.matches(program, address):
-                answer = answers.next(scope)
+                answer = answers.next(scope, ends=program.is_claim(address))
                 if answer is not None:
                     return reply_to(view, answer, scope)
+                if answers.is_ended:
+                    return Reply(success())
         if view["kind"] != "noop":
             self.unnamed.setdefault(f"{address.step}.{address.task}")
         return Reply(success())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator
 from typing import Any
 
-from shared.language.plan import Constant, Expression, Object, Plan, Step, Task, Value
+from shared.contracts.ids import Address
+from shared.language.claims import tasks_of
+from shared.language.expressions import expressions_in
+from shared.language.plan import Constant, Object, Plan, Step, Task, Value
 from shared.templates.expressions import compile_template
 
 
@@ -18,7 +20,7 @@ class Program:
         self.plan = plan
         self.steps: dict[str, Step] = {step.name: step for step in plan.steps}
         self.workload: dict[str, Any] = json.loads(plan.workload)
-        self._tasks: dict[str, dict[str, Task]] = {s.name: {t.name: t for t in s.tasks} for s in plan.steps}
+        self._tasks: dict[str, dict[str, Task]] = {s.name: {t.name: t for t in tasks_of(s)} for s in plan.steps}
         self._order: dict[str, dict[str, int]] = {
             s.name: {t.name: i for i, t in enumerate(s.tasks)} for s in plan.steps
         }
@@ -30,8 +32,12 @@ class Program:
         self._argument_cache: dict[tuple[str, str], bool] = {}
 
     def task(self, step: str, name: str) -> Task:
-        """Return a task of a step."""
+        """Return a task of a step, the claim of its loop included."""
         return self._tasks[step][name]
+
+    def is_claim(self, address: Address) -> bool:
+        """Say whether an attempt claims elements for a loop."""
+        return address.task is not None and address.iteration is None and self.steps[address.step].loop is not None
 
     def judges_by_arguments(self, step: str, name: str) -> bool:
         """Say whether the rules of a task read arguments that are given to its step or to itself."""
@@ -41,9 +47,9 @@ class Program:
         return self._argument_cache[key]
 
     def following(self, step: str, task: str) -> Task | None:
-        """Return the task after this one, if it is not the last."""
-        index = self._order[step][task] + 1
+        """Return the task after this one, if it is not the last; nothing follows a claim in its frame."""
         tasks = self.steps[step].tasks
+        index = self._order[step].get(task, len(tasks)) + 1
         return tasks[index] if index < len(tasks) else None
 
     def merges_at(self, fan: str, heads: tuple[str, ...], step: str) -> bool:
@@ -121,12 +127,6 @@ def _keys_of(value: Value) -> set[str]:
             return {"args"}
 
 
-def _names_read(part: Any) -> Iterator[str]:
-    if isinstance(part, Expression):
-        yield from compile_template(part.text).names
-    elif isinstance(part, tuple):
-        for item in part:
-            yield from _names_read(item)
-    elif dataclasses.is_dataclass(part):
-        for spec in dataclasses.fields(part):
-            yield from _names_read(getattr(part, spec.name))
+def _names_read(part: object) -> Iterator[str]:
+    for expression in expressions_in(part):
+        yield from compile_template(expression.text).names

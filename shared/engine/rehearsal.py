@@ -15,6 +15,7 @@ from shared.contracts.outcomes import Outcome, failure, success
 from shared.contracts.payloads import (
     ExecutionRequested,
     IterationCompleted,
+    LoopClaimed,
     LoopStarted,
     SignalReceived,
     StepStarted,
@@ -79,8 +80,10 @@ class _Stored(KnownValues):
             match event.payload:
                 case StepStarted(resumes=resumed):
                     wanted.add(resumed)
-                case LoopStarted(collection_size=size):
-                    pass
+                case LoopStarted(collection_size=int(found)):
+                    size = found
+                case LoopClaimed(first=first, iterations=count):
+                    size = max(size, first + count)
                 case IterationCompleted(index=index, result=result):
                     results.setdefault(index, result)
         return [results.get(index) for index in range(size)]

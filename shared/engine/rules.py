@@ -15,6 +15,7 @@ from shared.templates.expressions import compile_template, look_up
 
 MAX_READS = 12
 MAX_TEXT = 500
+LEFT_TO_WORKER = "known to the worker alone"
 
 
 @dataclass(slots=True)
@@ -97,7 +98,10 @@ def add_reads(entry: dict[str, Any], condition: Condition, scope: Scope) -> None
         return
     reads: dict[str, Any] = {}
     for path in template.reads[:MAX_READS]:
-        value = look_up(names, path)
         dotted = ".".join(str(part) for part in path)
+        if scope.reads_deferred(path, condition.expression.dialect):
+            reads[dotted] = LEFT_TO_WORKER
+            continue
+        value = look_up(names, path)
         reads[dotted] = "undefined" if value is UNDEFINED else shown_value(path, value)
     entry["reads"] = reads

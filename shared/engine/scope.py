@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from shared.contracts.ids import Address, job_id
 from shared.contracts.references import fetched, is_reference
+from shared.engine.deferred import meets_deferred
 from shared.engine.program import Program
 from shared.engine.state import Frame, Known, State, StepRun
 from shared.engine.views import MISSING, EventName, Extras, http_body, is_http_result, opened, paths_below
 from shared.engine.world import World
-from shared.language.plan import Expression
-from shared.templates.expressions import Evaluation, Helpers, Template, compile_template
+from shared.language.plan import Dialect
+from shared.templates.expressions import Evaluation, Helpers, Listed, Path, Template
 from shared.templates.truth import StatusText
 
 LEGACY: Final = frozenset({"result", "status_code", "error", "success", "data", "attempt", "node_id", "response"})
@@ -22,7 +23,10 @@ _OF_A_STEP: Final = frozenset({"results", "status", "error", "stats", "errors"})
 
 @dataclass(slots=True)
 class Scope:
-    """Where an expression stands: in an execution, a run of a step, a frame, after an outcome, at an event."""
+    """Where an expression stands: in an execution, a run of a step, a frame, after an outcome, at an event.
+
+    `has_deferred` says that some of the arguments are left to the worker, so that nothing here can be made of them.
+    """
 
     program: Program
     state: State
@@ -36,16 +40,34 @@ class Scope:
     address: Address | None = None
     ended: dict[str, Known] = field(default_factory=dict)
     ctx: dict[str, Any] | None = None
+    has_deferred: bool = False
     _drawn: int = 0
 
     @property
     def _written(self) -> dict[str, Any]:
         return self.state.ctx if self.ctx is None else self.ctx
 
-    def evaluate(self, expression: Expression) -> Evaluation:
-        """Evaluate an expression here; raises EvaluationError."""
-        template = compile_template(expression.text)
-        return template.evaluate(self.bound(template, expression.dialect), Helpers(self.world.now, self._random))
+    def evaluate(self, template: Template, dialect: Dialect) -> Evaluation:
+        """Evaluate a template here; raises EvaluationError."""
+        return template.evaluate(self.bound(template, dialect), Helpers(self.world.now, self._random))
+
+    def handed_over(self, template: Template, dialect: Dialect, later: frozenset[str]) -> dict[str, Any]:
+        """Return what a template reads besides the names that come later, and no more of each than it reads."""
+        out: dict[str, Any] = {}
+        for name in sorted(template.names - later):
+            value = self.resolve(name, template, dialect)
+            if value is not MISSING:
+                out[name] = _as_read(value, paths_below(template).get(name, ()))
+        return out
+
+    def reads_deferred(self, path: Path, dialect: Dialect) -> bool:
+        """Say whether a path leads to an argument that is left to the worker."""
+        name = path[0]
+        if not self.has_deferred or (dialect == "legacy" and name in LEGACY and self.outcome is not None):
+            return False
+        if name == "args":
+            return meets_deferred(self.args, path[1:])
+        return name not in _FIXED and name in self.args and meets_deferred(self.args[str(name)], path[1:])
 
     def bound(self, template: Template, dialect: str = "canonical") -> dict[str, Any]:
         """Return the names a template reads, as far as they are defined."""
@@ -122,7 +144,7 @@ class Scope:
         frame = self.frame
         if frame is None:
             return {}
-        if self.run is None or self.run.loop is None:
+        if self.run is None or self.run.loop is None or frame.iteration is None:
             return frame.iter
         return {self.run.loop.iterator: frame.element, **frame.iter}
 
@@ -131,9 +153,10 @@ class Scope:
         out = dict(self.iteration())
         run, frame = self.run, self.frame
         if run is not None and run.loop is not None and frame is not None and frame.iteration is not None:
-            index, total = frame.iteration, run.loop.total
+            index, total = frame.iteration, run.loop.size
             source = frame.source_index if frame.source_index is not None else index
-            figures = {"index": index, "total": total, "first": index == 0, "last": index == total - 1}
+            last = None if total is None else index == total - 1
+            figures = {"index": index, "total": total, "first": index == 0, "last": last}
             out = {**figures, "source_index": source, **out}
         if self.state.parent is not None and "iter" in self.state.parent:
             out.setdefault("parent", self.state.parent["iter"])
@@ -221,6 +244,16 @@ class Scope:
     def _random(self) -> float:
         self._drawn += 1
         return self.world.chance.draw(f"{self.purpose}|rand|{self._drawn}")
+
+
+def _as_read(value: Any, paths: tuple[Path, ...]) -> Any:
+    """Return a value without the members that no path leads into, as data that can be sent."""
+    keys = {path[0] for path in paths if path}
+    if () in paths or not all(isinstance(key, str) for key in keys):
+        return value
+    if isinstance(value, Listed):
+        return {key: item for key, item in value.beside.items() if key in keys}
+    return {key: item for key, item in value.items() if key in keys} if type(value) is dict else value
 
 
 def _status_code(outcome: dict[str, Any], result: Any) -> Any:

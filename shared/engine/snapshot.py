@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from shared.engine.ranges import Ranges
-from shared.engine.state import Frame, Group, Known, LoopRun, State, StepRun, Token
+from shared.engine.state import Batch, Claims, Frame, Group, Known, LoopRun, State, StepRun, Token
 
 SNAPSHOT_VERSION = 1
 
@@ -88,10 +88,18 @@ def _run(raw: dict[str, Any]) -> StepRun:
 
 
 def _loop(raw: dict[str, Any]) -> LoopRun:
-    loop = LoopRun(**_plain(raw, "redo", "failed", "results"))
+    loop = LoopRun(**_plain(raw, "redo", "failed", "results", "claims"))
+    loop.claims = _claims(raw["claims"]) if "claims" in raw else None
     loop.redo = Ranges([(start, end) for start, end in raw.get("redo", [])])
     loop.failed = Ranges([(start, end) for start, end in raw.get("failed", [])])
     if "results" in raw:
         results = raw["results"]
         loop.results = None if results is None else {int(key): _copied(item) for key, item in results.items()}
     return loop
+
+
+def _claims(raw: dict[str, Any]) -> Claims:
+    claims = Claims(**_plain(raw, "waiting", "set_aside"))
+    claims.waiting = [Batch(**_copied(item)) for item in raw.get("waiting", [])]
+    claims.set_aside = [Batch(**_copied(item)) for item in raw.get("set_aside", [])]
+    return claims

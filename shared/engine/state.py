@@ -62,6 +62,30 @@ class Frame:
 
 
 @dataclass(slots=True)
+class Batch:
+    """Elements that wait for their iterations; where `first` is none, each stands behind the index it had before."""
+
+    elements: Any
+    size: int
+    first: int | None = None
+    taken: int = 0
+
+
+@dataclass(slots=True)
+class Claims:
+    """What a cursor brought: the elements that wait, those whose iteration failed, and whether more may come."""
+
+    max_rows: int
+    process: str = "row"
+    tolerate_percent: bool = False
+    is_exhausted: bool = False
+    waiting: list[Batch] = field(default_factory=list)
+    failed: list[list[Any]] = field(default_factory=list)
+    failed_bytes: int = 0
+    set_aside: list[Batch] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class LoopRun:
     """The progress of a loop: counters and ranges of numbers, never its results once they are large."""
 
@@ -81,11 +105,17 @@ class LoopRun:
     result_bytes: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
     ctx_writes: dict[str, Any] = field(default_factory=dict)
+    claims: Claims | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Return how many elements the loop has, if that is known while it runs."""
+        return self.total if self.claims is None else None
 
 
 @dataclass(slots=True)
 class StepRun:
-    """One visit to a step."""
+    """One visit to a step; the claims of its loop have the frame that a step without a loop has."""
 
     step: str
     visit: int
@@ -101,6 +131,15 @@ class StepRun:
     def key(self) -> str:
         """Return the run's name, `step~visit`."""
         return f"{self.step}~{self.visit}"
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many iterations are under way."""
+        return len(self.frames) - (NO_LOOP in self.frames)
+
+    def is_claim(self, frame: Frame) -> bool:
+        """Say whether a frame claims elements for the loop instead of working on one."""
+        return frame.iteration is None and self.loop is not None
 
     def address(self, frame: Frame | None = None, *, task: bool = False) -> Address:
         """Return the run's place in the execution, or a frame's, or its task's."""

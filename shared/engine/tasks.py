@@ -9,8 +9,11 @@ from typing import Any
 from shared.contracts.ids import Address, child_execution_id, job_id
 from shared.contracts.jobs import DEFAULT_POOL, Job
 from shared.contracts.payloads import TaskScheduled
+from shared.contracts.pools import pool_problem
 from shared.contracts.references import fetched, is_reference
-from shared.engine.render import SINK_NAMES, ExpressionFailed, Renderer, expression_error
+from shared.engine.deferred import Deferred
+from shared.engine.job_parts import Parts, checked_select, fitted, pool_named
+from shared.engine.render import NO_NAMES, SINK_NAMES, WORKER_NAMES, ExpressionFailed, Renderer, expression_error
 from shared.engine.scope import Scope
 from shared.engine.state import Frame, StepRun
 from shared.engine.turn import TIMER_POOL, Child, Turn
@@ -20,7 +23,9 @@ from shared.templates.durations import parse_duration
 
 ERROR_KIND = "error"
 CHILD_KIND = "playbook"
-JOB_PART_BYTES = 96 * 1024
+WAIT_KIND = "wait"
+ENGINE_KINDS = frozenset({CHILD_KIND, WAIT_KIND})
+"""Tasks whose own fields the engine acts upon, so that nothing in them can be left to a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ def dispatch(turn: Turn, prepared: Prepared) -> None:
     if prepared.child is None:
         turn.jobs.append(job)
     elif job.delay_s > 0:
-        turn.jobs.append(replace(job, config=None, input=None, pool=TIMER_POOL, role="timer"))
+        timer = replace(job, config=None, input=None, sink=None, deferred=(), pool=TIMER_POOL, role="timer")
+        turn.jobs.append(timer)
     else:
         turn.children.append(prepared.child)
 
@@ -89,7 +95,7 @@ def prepare(
             address=address,
             kind=ERROR_KIND,
             config=problem.error,
-            pool=turn.program.plan.pool or DEFAULT_POOL,
+            pool=_default_pool(turn),
             available_at=turn.later(delay_s),
             delay_s=delay_s,
             max_attempts=allowed,
@@ -102,46 +108,52 @@ def _rendered(
     turn: Turn, run: StepRun, frame: Frame, task: Task, address: Address, identity: str, scope: Scope,
     delay_s: float, next_call: Any, allowed: int,
 ) -> Prepared:  # fmt: skip
-    renderer = turn.renderer(scope)
+    renderer = turn.renderer(scope, NO_NAMES if task.kind == CHILD_KIND else WORKER_NAMES)
     own = give_arguments(turn, run, task, scope, renderer)
-    config = renderer.value(task.config)
+    config = renderer.settled(task.config) if task.kind in ENGINE_KINDS else renderer.value(task.config)
     if next_call:
         config = merged(config, next_call)
-    sink = None
+    sink, has_deferred = None, renderer.has_deferred
     if task.sink is not None:
         late = Renderer(scope, strict=False, later=SINK_NAMES)
         sink = {"kind": task.sink.kind, "config": late.value(task.sink.config)}
+        has_deferred = has_deferred or late.has_deferred
     timeout = None if task.timeout is None else renderer.number(task.timeout, "timeout")
     wait_s, signal = _wait(turn, task, config, timeout)
-    pool = renderer.value(task.pool) if task.pool is not None else turn.program.plan.pool
+    pool = turn.program.plan.pool if task.pool is None else renderer.settled(task.pool)
     pause = delay_s + (wait_s or 0.0)
+    parts = fitted(turn, Parts(config, scope.args, sink), has_deferred=has_deferred)
     job = Job(
         job_id=identity,
         execution_id=turn.state.execution_id,
         address=address,
         kind=task.kind,
-        config=turn.keep(config, JOB_PART_BYTES),
-        input=turn.keep(scope.args, JOB_PART_BYTES),
-        sink=sink,
-        pool=str(pool or DEFAULT_POOL),
+        config=parts.config,
+        input=parts.input,
+        sink=parts.sink,
+        pool=pool_named(pool),
         available_at=None if signal is not None and wait_s is None else turn.later(pause),
         delay_s=pause,
         timeout_s=timeout,
         max_attempts=allowed,
-        select=task.select,
-        meta=_meta(turn, run, frame),
+        select=checked_select(task),
+        meta={**_meta(turn, run, frame), **({"code_line": task.code_line} if task.code_line else {})},
         role="signal" if signal is not None else "task",
+        deferred=parts.deferred,
     )
-    child = _child(turn, run, frame, job, config, own) if task.kind == "playbook" else None
+    child = _child(turn, run, frame, job, config, own) if task.kind == CHILD_KIND else None
     return Prepared(job, signal, child, tuple(renderer.warnings))
 
 
 def give_arguments(turn: Turn, run: StepRun, task: Task, scope: Scope, renderer: Renderer) -> dict[str, Any]:
     """Put the arguments of step and task over those of the arc, and return them without those of the arc."""
-    given = _mapping(turn, renderer, turn.program.steps[run.step].args)
+    is_claim = scope.frame is not None and run.is_claim(scope.frame)  # the arguments of the step may read an element
+    given = {} if is_claim else _mapping(turn, renderer, turn.program.steps[run.step].args)
     scope.args = {**run.args, **given}
+    scope.has_deferred = renderer.has_deferred
     own = _mapping(turn, renderer, task.input)
     scope.args = {**scope.args, **own}
+    scope.has_deferred = renderer.has_deferred
     return {**given, **own}
 
 
@@ -166,6 +178,9 @@ def _mapping(turn: Turn, renderer: Renderer, value: Any) -> dict[str, Any]:
     if value == EMPTY_OBJECT:
         return {}
     found = renderer.value(value)
+    if isinstance(found, Deferred):
+        message = f"arguments that need the keychain are named one by one, not all by {found.text[:200]!r}"
+        raise ExpressionFailed(expression_error(message))
     try:
         found = fetched(found, turn.world.values.load) if is_reference(found) else found
     except LostValueError as problem:
@@ -177,7 +192,7 @@ def _mapping(turn: Turn, renderer: Renderer, value: Any) -> dict[str, Any]:
 
 def _wait(turn: Turn, task: Task, config: Any, timeout: float | None) -> tuple[float | None, str | None]:
     """Return how long a wait task waits, and for which signal."""
-    if task.kind != "wait":
+    if task.kind != WAIT_KIND:
         return None, None
     signal = config.get("signal")
     if signal is not None:
@@ -199,11 +214,16 @@ def _meta(turn: Turn, run: StepRun, frame: Frame) -> dict[str, Any]:
     figures = {
         "parent_execution_id": turn.state.execution_id,
         "iteration_index": frame.iteration,
-        "total_iterations": run.loop.total,
+        "total_iterations": run.loop.size,
         "iterator_name": run.loop.iterator,
         "mode": "parallel" if run.loop.parallel else "sequential",
     }
     return {"iterator": figures}
+
+
+def _default_pool(turn: Turn) -> str:
+    pool = turn.program.plan.pool or DEFAULT_POOL
+    return pool if pool_problem(pool) is None else DEFAULT_POOL
 
 
 def _child(turn: Turn, run: StepRun, frame: Frame, job: Job, config: Any, workload: dict[str, Any]) -> Child:

@@ -11,15 +11,16 @@ from shared.contracts.events import Event
 from shared.contracts.ids import Address
 from shared.contracts.jobs import Job
 from shared.contracts.payloads import IterationCompleted, Payload
+from shared.contracts.pools import ORCHESTRATOR_POOL
 from shared.engine.evolve import evolve
 from shared.engine.program import Program
-from shared.engine.render import Renderer
+from shared.engine.render import NO_NAMES, Renderer
 from shared.engine.scope import Scope
 from shared.engine.state import Frame, State, StepRun
 from shared.engine.world import INLINE_BYTES, Values, World, kept
 
 SOURCE = "orchestrator"
-TIMER_POOL = "orchestrator"
+TIMER_POOL = ORCHESTRATOR_POOL
 MAX_PAUSE_S = 100 * 366 * 86400.0
 
 
@@ -145,9 +146,9 @@ class Turn:
         args = more.pop("args", run.args if run is not None else {})
         return Scope(self.program, self.state, self.world, run, frame, args=args, **more)
 
-    def renderer(self, scope: Scope) -> Renderer:
-        """Return a renderer that is as strict as the playbook."""
-        return Renderer(scope, strict=self.program.plan.strict, keep=self.keep)
+    def renderer(self, scope: Scope, later: frozenset[str] = NO_NAMES) -> Renderer:
+        """Return a renderer that is as strict as the playbook, and leaves what reads these names to the worker."""
+        return Renderer(scope, strict=self.program.plan.strict, later=later, keep=self.keep)
 
     def keep(self, value: Any, limit: int = INLINE_BYTES) -> Any:
         """Return a value, or a reference to it if it is large."""

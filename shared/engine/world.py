@@ -89,11 +89,15 @@ def kept(value: Any, stored: dict[str, Any], limit: int = INLINE_BYTES) -> Any:
     if _is_surely_small(value) or is_reference(value):
         return value
     text = canonical_json(value)
-    if len(text) <= limit:
+    if _fits(text, limit):
         return value
     reference = reference_to(text)
     stored[reference["_ref"]] = value
     return reference
+
+
+def _fits(text: str, limit: int) -> bool:
+    return len(text) <= limit and (text.isascii() or len(text.encode("utf-8", "surrogatepass")) <= limit)
 
 
 def _is_surely_small(value: Any) -> bool:

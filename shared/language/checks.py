@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from shared.language.claims import CLAIM, claim_of
 from shared.language.diagnostics import Report, did_you_mean
 from shared.language.place import Place
 from shared.language.plan import Plan, Step
@@ -77,5 +78,8 @@ def _check_tasks(step: Step, report: Report) -> None:
             report.error("duplicate-name", task.place, message, "a jump could not tell them apart")
         if task.name in RESERVED:
             message = f"'{task.name}' has a meaning of its own in expressions and cannot name a task"
+            report.error("reserved-name", task.place, message)
+        if task.name == CLAIM and claim_of(step) is not None:
+            message = f"'{CLAIM}' is what the cursor of step '{step.name}' does and cannot name a task beside it"
             report.error("reserved-name", task.place, message)
         seen.add(task.name)

@@ -69,7 +69,8 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
     """Say whether a field can be left out; what never compares, such as the words of the source, is kept."""
     if type(value) is not type(field.default) or value != field.default:
         return False
-    return not dataclasses.is_dataclass(value) or bool(_encoded(value) == _encoded(field.default))
+    is_plain = not dataclasses.is_dataclass(value) and not isinstance(value, tuple)
+    return is_plain or bool(_encoded(value) == _encoded(field.default))
 
 
 def _decoded(data: Any) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from shared.language.checks import check
 from shared.language.diagnostics import Diagnostic, Report, Severity
 from shared.language.document import playbook_shape
+from shared.language.keychain_places import check_keychain
 from shared.language.kinds import BUILT_IN, Kinds
 from shared.language.lower.context import Lowering
 from shared.language.lower.playbook import plan_of
@@ -44,6 +45,7 @@ def compile_playbook(source: str | bytes, file: str = "playbook.yaml", kinds: Ki
     playbook_shape(kinds).check(root, errors)
     plan = plan_of(root, Lowering(errors, advice, kinds))
     check(plan, _entry_place(root), errors)
+    check_keychain(plan, errors)
     found = errors.diagnostics()
     failed = any(item.severity is Severity.ERROR for item in found)
     return Compiled(file, None if failed else plan, found, advice.diagnostics())

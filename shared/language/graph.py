@@ -114,7 +114,8 @@ def _admitted(rules: tuple[Admission, ...]) -> str:
 
 def _loop_line(loop: Loop) -> str:
     width = "" if loop.max_in_flight is None else f", {_count(loop.max_in_flight)} at once"
-    return f"⟳ {short(loop.iterator)} ({loop.mode}{width})"
+    claimed = "" if loop.cursor is None else f", claimed from {loop.cursor.kind}"
+    return f"⟳ {short(loop.iterator)} ({loop.mode}{width}{claimed})"
 
 
 def _task_line(step: Step, task: Task) -> str:

@@ -158,7 +158,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One tool call of a pipeline with the rules that judge its outcome."""
+    """One tool call of a pipeline with the rules that judge its outcome; `code_line` is where its code begins."""
 
     name: str
     kind: str
@@ -171,6 +171,15 @@ class Task:
     set: tuple[Assignment, ...] = ()
     select: tuple[str, ...] = ()
     place: Place = field(default=NOWHERE, compare=False)
+    code_line: int = field(default=0, compare=False)
+
+
+RETRYABLE = "{{ outcome.error.retryable }}"
+CLAIM_RULES = (
+    Rule(Condition("error", Expression(RETRYABLE), RETRYABLE), Retry(jitter="half"), label="retryable", implicit=True),
+    Rule(ON_ERROR, Fail(), label="default", implicit=True),
+    Rule(ALWAYS, Continue(), label="default", implicit=True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +190,9 @@ class Cursor:
     config: Value
     max_rows: Number = 1
     process: Literal["row", "frame"] = "row"
+    rules: tuple[Rule, ...] = CLAIM_RULES
+    timeout: Number | None = None
+    pool: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from shared.language.kinds import AUTH_FIELD, PARAMS
 from shared.language.nodes import ScalarValue
 from shared.language.predicates import has_key, is_list, is_mapping, is_number, is_scalar, is_text
-from shared.language.rule_shapes import SET
-from shared.language.scalars import ANY, CONDITION, COUNT, EXPRESSION, NAME, TEXT, WHOLE, at_least
+from shared.language.rule_shapes import RETRY, RULES, SET
+from shared.language.scalars import ANY, CONDITION, COUNT, DURATION, EXPRESSION, NAME, TEXT, WHOLE, at_least
 from shared.language.shapes import (
     Case,
     Choice,
@@ -30,6 +30,10 @@ CURSOR = Record(
         "dsn": Field(TEXT, "Connection address."),
         "claim": Field(TEXT, "A statement that claims rows: UPDATE … RETURNING *.", required=True),
         "params": Field(PARAMS, "Parameters of the statement."),
+        "eval": Field(RULES, "The ordered rules that judge a claim; errors that may pass are retried unless given."),
+        "retry": Field(RETRY, "The older retry block."),
+        "timeout": Field(DURATION, "How long one claim may take."),
+        "pool": Field(TEXT, "The worker pool that claims."),
     },
 )
 FRAME = Record(

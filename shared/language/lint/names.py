@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 from shared.language.checks import SCOPE_NAMES
+from shared.language.claims import CLAIM_NAMES, claim_of
 from shared.language.diagnostics import Report, nearest
 from shared.language.plan import (
     Array,
@@ -116,6 +117,9 @@ def _of_step(step: Step) -> Iterator[tuple[Expression, frozenset[str] | set[str]
         yield from ((e, nothing) for e in _of_loop(step.loop))
     yield from ((e, nothing) for e in (*_of_value(step.args), *_of_numbers(step.timeout)))
     yield from ((e, nothing) for e in _of_patches(step.set))
+    claim = claim_of(step)
+    if claim is not None:
+        yield from ((e, CLAIM_NAMES) for e in _of_task(claim))
     for task in step.tasks:
         own = _keys(task.input)
         yield from ((e, own) for e in _of_task(task))
@@ -147,7 +151,6 @@ def _of_task(task: Task) -> Iterator[Expression]:
 def _of_loop(loop: Loop) -> Iterator[Expression]:
     yield from _of_numbers(loop.max_in_flight, loop.chunk_size, loop.tolerate)
     if loop.cursor is not None:
-        yield from _of_value(loop.cursor.config)
         yield from _of_numbers(loop.cursor.max_rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from shared.language.claims import tasks_of
 from shared.language.diagnostics import Report
 from shared.language.plan import (
     ALWAYS,
@@ -27,7 +28,7 @@ def advise_on_rules(plan: Plan, report: Report) -> None:
     """Report rules that swallow errors or may go round forever."""
     for step in plan.steps:
         order = {task.name: index for index, task in enumerate(step.tasks)}
-        for task in step.tasks:
+        for task in tasks_of(step):
             _swallowed(task, report)
             _unmatched(task, report)
             _jumps(order, task, report)
@@ -71,7 +72,7 @@ def _unmatched(task: Task, report: Report) -> None:
 
 def _jumps(order: Mapping[str, int], task: Task, report: Report) -> None:
     for rule, when in _judged(task):
-        if not isinstance(rule.then, Jump) or order.get(rule.then.to, 0) > order[task.name]:
+        if not isinstance(rule.then, Jump) or order.get(rule.then.to, 0) > order.get(task.name, 0):
             continue
         if when.expression is None and when != ON_ERROR:
             message = f"{rule.label} jumps back to '{rule.then.to}' every time; only max_jumps ends it"

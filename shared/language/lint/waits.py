@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, log2
 
+from shared.language.claims import tasks_of
 from shared.language.diagnostics import Report
 from shared.language.plan import Jump, Number, Plan, Repeat, Retry, Step, Task
 
@@ -121,14 +122,15 @@ def in_words(seconds: float) -> str:
 def advise_on_waits(plan: Plan, report: Report) -> None:
     """Report the worst case of every task that can wait, and waits that their step's timeout would cut off."""
     for step in plan.steps:
-        for task in step.tasks:
+        for task in tasks_of(step):
             wait = worst_case_wait(task)
             if wait.total_s > 0 or not wait.exact:
                 _say(step, task, wait, report)
 
 
 def _say(step: Step, task: Task, wait: Wait, report: Report) -> None:
-    place = next((rule.place for rule in task.rules if isinstance(rule.then, Retry | Jump | Repeat)), task.place)
+    written = (rule for rule in task.rules if not rule.implicit)
+    place = next((rule.place for rule in written if isinstance(rule.then, Retry | Jump | Repeat)), task.place)
     if wait.exact:
         message = f"task '{task.name}' waits at most {in_words(wait.total_s)} between its attempts"
     else:

@@ -20,6 +20,7 @@ class Lowering:
     workbook: dict[str, Mapping] = field(default_factory=dict)
     steps: Collection[str] = ()
     credentials: Collection[str] = ()
+    pool: Node | None = None
 
 
 def option_of(node: Mapping, low: Lowering, *names: str) -> Node | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from shared.language.diagnostics import Report
 from shared.language.document import flat_kind
 from shared.language.lower.context import AnyLabel, Lowering, option_of
+from shared.language.lower.pools import playbook_pool
 from shared.language.lower.routing import admission_of, join_of, loop_of, router_of
 from shared.language.lower.tasks import Inherited, TaskNode, flat_task_node, task_nodes, task_of, workbook_body
 from shared.language.lower.values import assignments_of, number_of, optional_number, value_of, whole_of
@@ -28,6 +29,7 @@ def plan_of(root: Mapping, low: Lowering) -> Plan:
     workflow = root.get("workflow")
     items = [item for item in workflow.items if isinstance(item, Mapping)] if isinstance(workflow, Sequence) else []
     low.steps = dict.fromkeys(text_of(item.get("step")) or "" for item in items)
+    pool = playbook_pool(spec, low)
     steps = tuple(_step_of(item, low) for item in items)
     metadata = root.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else Mapping((), root.place, 1)
@@ -49,7 +51,7 @@ def plan_of(root: Mapping, low: Lowering) -> Plan:
         strict=bool(strict.value) if isinstance(strict, Scalar) else api_version == "redrive.io/v1",
         on_failure="finish" if spec and text_of(spec.get("on_failure")) == "finish" else "fail_fast",
         reducers=_pairs(spec.get("reducers") if spec else None),
-        pool=text_of(spec.get("pool")) if spec else None,
+        pool=pool,
         end_step="end" if api_version.startswith("noetl") and "end" in low.steps else None,
         limits=_limits_of(spec.get("limits") if spec else None, low),
     )
@@ -62,7 +64,7 @@ def _step_of(node: Mapping, low: Lowering) -> Step:
     timeout = args = None
     if flat_kind(node) is not None:
         pipeline = [flat_task_node(node, name or "task_0")]
-        inherited = Inherited()
+        inherited = Inherited(pool=low.pool)
     else:
         pipeline = task_nodes(node.get("tool"), name or "task_0", low)
         timeout = option_of(node, low, "timeout")
@@ -76,7 +78,7 @@ def _step_of(node: Mapping, low: Lowering) -> Step:
         tasks=tasks,
         description=text_of(node.get("desc", "description")),
         admit=admission_of(node.get("when"), policy, low),
-        loop=loop_of(node.get("loop"), low),
+        loop=loop_of(node.get("loop"), inherited.pool, low),
         timeout=optional_number(timeout, low.errors),
         args=value_of(args, low.errors),
         set=assignments_of(node.get("set"), low.errors, "ctx"),
@@ -105,7 +107,7 @@ def _inherited(node: Mapping, policy: Node | None, pipeline: list[TaskNode], low
         eval=node.get("eval"),
         policy=policy if has_rules else None,
         sink=node.get("sink"),
-        pool=option_of(node, low, "pool"),
+        pool=option_of(node, low, "pool") or low.pool,
     )
 
 

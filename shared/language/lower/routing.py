@@ -6,12 +6,11 @@ import re
 
 from shared.language.checks import RESERVED, report_unknown_step
 from shared.language.lower.context import Lowering, option_of
-from shared.language.lower.tasks import auth_of
+from shared.language.lower.cursors import check_cursor_options, cursor_of
 from shared.language.lower.values import (
     assignments_of,
     condition_of,
     count_of,
-    object_of,
     reads_outcome,
     value_of,
     whole_of,
@@ -132,12 +131,12 @@ def admission_of(when: Node | None, policy: Node | None, low: Lowering) -> tuple
     return tuple(out)
 
 
-def loop_of(node: Node | None, low: Lowering) -> Loop | None:
-    """Return the loop of a step, from its own keys and those under `spec:`."""
+def loop_of(node: Node | None, pool: Node | None, low: Lowering) -> Loop | None:
+    """Return the loop of a step, from its own keys and those under `spec:`; a cursor claims in the step's pool."""
     if not isinstance(node, Mapping):
         return None
     mode = word_of(option_of(node, low, "mode"), "sequential")
-    cursor = _cursor_of(node.get("cursor"), node.get("spec"), low)
+    cursor = cursor_of(node, pool, low)
     in_flight = option_of(node, low, "max_in_flight", "concurrency")
     parallel = mode in ("parallel", "async") or (mode == "cursor" and in_flight is not None)
     tolerate, percent = _tolerance(node, low)
@@ -163,6 +162,8 @@ def _check_loop(node: Mapping, mode: str, cursor: Cursor | None, low: Lowering) 
         low.errors.error("said-twice", node.place, "a loop has 'in' or 'cursor', not both", "keep one of the two")
     if mode == "cursor" and cursor is None:
         low.errors.error("missing-key", node.place, "a loop with 'mode: cursor' needs 'cursor'")
+    if cursor is not None:
+        check_cursor_options(node, low)
     iterator = node.get("iterator", "element")
     if iterator is not None and text_of(iterator) in RESERVED:
         message = f"'{text_of(iterator)}' has a meaning of its own in expressions and cannot name an element"
@@ -181,25 +182,3 @@ def _tolerance(node: Mapping, low: Lowering) -> tuple[Number, bool]:
     if text is not None and re.fullmatch(TOLERATE_PATTERN, text):
         return float(text.strip().removesuffix("%")), True
     return count_of(tolerate, 0, low.errors), False
-
-
-def _cursor_of(node: Node | None, spec: Node | None, low: Lowering) -> Cursor | None:
-    if not isinstance(node, Mapping):
-        return None
-    frame = spec.get("frame") if isinstance(spec, Mapping) else None
-    rows = frame.get("max_rows") if isinstance(frame, Mapping) else None
-    process = text_of(frame.get("process")) if isinstance(frame, Mapping) else None
-    auth = node.get("auth", "credential", "connection")
-    fields = {
-        entry.key: value_of(entry.value, low.errors)
-        for entry in node.entries
-        if entry.key not in ("kind", "auth", "credential", "connection")
-    }
-    if auth is not None:
-        fields["auth"] = auth_of(auth, low)
-    return Cursor(
-        kind=word_of(node.get("kind"), "postgres"),
-        config=object_of(fields),
-        max_rows=count_of(rows, 1, low.errors),
-        process="frame" if process == "frame" else "row",
-    )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from shared.language.diagnostics import did_you_mean
 from shared.language.kinds import Kind
 from shared.language.lower.context import Lowering
+from shared.language.lower.pools import pool_of
 from shared.language.lower.retry import retry_rules
 from shared.language.lower.rules import EVAL, POLICY, completed, jitter_of, retry, rules_of
 from shared.language.lower.values import (
@@ -20,7 +21,7 @@ from shared.language.lower.values import (
     value_of,
     whole_of,
 )
-from shared.language.nodes import Mapping, Node, Sequence, has_template, plain, text_of
+from shared.language.nodes import Mapping, Node, Scalar, Sequence, has_template, plain, text_of
 from shared.language.place import Place
 from shared.language.plan import (
     EMPTY_OBJECT,
@@ -103,10 +104,11 @@ def task_of(node: TaskNode, labels: Collection[str], inherited: Inherited, low: 
         rules=_rules_of(body, labels, inherited, low),
         sink=_sink_of(sink, low),
         timeout=_total_timeout(timeout, low),
-        pool=_pool_of(entries.get("pool") or inherited.pool, low),
+        pool=pool_of(entries.get("pool") or inherited.pool, low),
         set=assignments_of(body.get("set"), low.errors, "local"),
         select=_select_of(body.get("output")),
         place=node.place,
+        code_line=_code_line(entries),
     )
 
 
@@ -115,6 +117,15 @@ def _merged_entries(body: Mapping) -> dict[str, Node]:
     out = {entry.key: entry.value for entry in (spec.entries if isinstance(spec, Mapping) else ())}
     out.update({entry.key: entry.value for entry in body.entries})
     return out
+
+
+def _code_line(entries: dict[str, Node]) -> int:
+    """Return the line on which the program text of a task begins, 0 if it has none."""
+    script = entries.get("script")
+    node = entries.get("code") or (script.get("inline") if isinstance(script, Mapping) else None)
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return 0
+    return node.place.line + 1 if node.block else node.place.line
 
 
 def _config_of(kind: Kind, entries: dict[str, Node], low: Lowering) -> Value:
@@ -168,10 +179,6 @@ def _total_timeout(node: Node | None, low: Lowering) -> Number | None:
     if isinstance(node, Mapping):
         node = node.get("total")
     return None if node is None else number_of(node, 0, low.errors)
-
-
-def _pool_of(node: Node | None, low: Lowering) -> Value | None:
-    return None if node is None else value_of(node, low.errors)
 
 
 def _select_of(output: Node | None) -> tuple[str, ...]:
@@ -251,7 +258,7 @@ def _from_workbook(node: TaskNode, labels: Collection[str], inherited: Inherited
     if entries.get("timeout") is not None:
         changes["timeout"] = _total_timeout(entries.get("timeout"), low)
     if entries.get("pool") is not None:
-        changes["pool"] = _pool_of(entries.get("pool"), low)
+        changes["pool"] = pool_of(entries.get("pool"), low)
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

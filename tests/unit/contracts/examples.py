@@ -68,8 +68,12 @@ PAYLOADS: tuple[tuple[p.Payload, Address | None], ...] = (
     (p.BreakerHalfOpened("api"), None),
     (p.BreakerClosed("api"), None),
     (p.BudgetDenied("api", 10.0, 11.0), None),
+    (p.LoopClaimed(10, 20, 10, REFERENCE), Address("fetch_all", 2, None, "claim", 3, 1)),
+    (p.JobRepublished(JOB, "overdue, and overtaken by a later job", 2.5), TASK),
+    (p.JobWaiting(JOB, "gpu", "2024-05-01T12:00:00+00:00", "no worker serves the pool"), TASK),
 )  # fmt: skip
 
+SECRET = {"$template": "{{ keychain.api.token }}", "$scope": {}}
 JOBS = (
     Job(JOB, EXECUTION, TASK, "http"),
     Job(
@@ -88,6 +92,15 @@ JOBS = (
         select=("id", "total"),
         meta={"retry": {"type": "on_error", "attempt_number": 2, "max_attempts": 5}},
         role="signal",
+    ),
+    Job(
+        job_id=JOB,
+        execution_id=EXECUTION,
+        address=TASK,
+        kind="http",
+        config={"headers": [{"$template": "Bearer {{ token }}", "$scope": {"token": SECRET}}]},
+        input={"token": SECRET, "like": SECRET},
+        deferred=(("config", "headers", 0), ("config", "headers", 0, "$scope", "token"), ("input", "token")),
     ),
     Job("t2", EXECUTION, STEP, "timer", {"timeout_s": 60.0}, pool="orchestrator", available_at=AT, role="timer"),
 )

@@ -99,6 +99,18 @@ def test_a_job_of_another_version_or_without_an_address_is_refused(change: dict[
         job_from_json({**job_to_json(JOBS[0]), **change})
 
 
+@pytest.mark.parametrize(
+    "places", ["config", [[]], ["config"], [["meta", "x"]], [["config", None]], [["config", ["x"]]], [[["config"]]], 3]
+)
+def test_a_job_with_places_that_are_none_is_refused(places: Any) -> None:
+    with pytest.raises(ValueError, match="not the places of expressions"):
+        job_from_json({**job_to_json(JOBS[0]), "deferred": places})
+
+
+def test_a_job_without_places_is_sent_as_it_always_was() -> None:
+    assert "deferred" not in job_to_json(JOBS[1])
+
+
 @pytest.mark.parametrize("name", golden_texts())
 def test_the_wire_format_is_what_it_was(name: str) -> None:
     path = GOLDEN / name

@@ -253,8 +253,9 @@ def test_credentials_are_left_for_the_worker() -> None:
     assert played.jobs[0].config["url"] == "http://api/x"
     assert played.jobs[0].config["headers"]["token"] == {
         "$template": "Bearer {{ keychain.api.token }} for {{ workload.who }}",
-        "$scope": {"workload": {"url": "http://api", "who": "ann"}},
+        "$scope": {"workload": {"who": "ann"}},
     }
+    assert played.jobs[0].deferred == (("config", "headers", "token"),)
 
 
 def test_a_sink_leaves_the_result_for_the_worker() -> None:  # req: H1
@@ -271,6 +272,7 @@ def test_a_sink_leaves_the_result_for_the_worker() -> None:  # req: H1
         "kind": "postgres",
         "config": {"auth": "pg", "table": "t_7", "data": {"$template": "{{ result.data }}", "$scope": {}}},
     }
+    assert played.jobs[0].deferred == (("sink", "config", "data"),)
 
 
 def test_the_allowed_environment_can_be_read() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.contracts import payloads as p
@@ -100,6 +102,18 @@ def test_a_job_that_kills_its_workers_is_an_outcome_that_rules_see() -> None:
     error = played.said(p.TaskProcessed)[0].outcome["error"]
     assert (error["kind"], error["retryable"], error["details"]) == ("worker_lost", True, {"deliveries": 6})
     assert not changes(played, outcome_of(job, success()))
+
+
+def test_a_job_that_was_published_again_is_noted_as_long_as_it_is_current_and_changes_nothing() -> None:
+    played = play(RETRY, {"a": takes(100, success()), "b": success()}, run_for=1)
+    job = played.jobs[0]
+    said = p.JobRepublished(job.job_id, "overdue, and its queues are empty", 3.0)
+    fact = Event("e1", said, job.address, event_id="again", source="sweep")
+
+    assert changes(played, fact)
+    assert played.aliases()[-1] == "job_republished"
+    assert changes(played, outcome_of(job, success()))
+    assert not changes(played, replace(fact, event_id="later"))
 
 
 def test_outcomes_in_any_order_count_for_the_iteration_they_are_about() -> None:

@@ -351,6 +351,29 @@ workload: { n: 1 }
 """
 
 
+@pytest.mark.parametrize("size", [1, 40_000], ids=["sent", "stored"])
+def test_what_looks_like_an_expression_in_a_sink_is_data(size: int) -> None:
+    playbook = f"""\
+workflow:
+  - step: s
+    tool: {{ kind: http, url: "http://127.0.0.1:9000", input: {{ token: "{{{{ keychain.api.token }}}}" }} }}
+    sink:
+      tool: postgres
+      table: t
+      data: {{ like: "{{{{ like }}}}", got: "{{{{ [args.n, result.body] }}}}", more: "{{{{ more }}}}" }}
+    args: {{ n: 1 }}
+workload: {{ like: {{ $template: evaluated, $scope: {{}} }}, more: {"x" * size} }}
+"""
+    mark = "{ $template: evaluated, $scope: {} }"
+    verdict = verdict_on(
+        f"{{ s: [{{ http: 200, body: [{mark}] }}] }}",
+        f"{{ sinks: {{ s: [{{ data: {{ like: {mark}, got: [1, [{mark}]], more: {'x' * size} }} }}] }} }}",
+        playbook=playbook,
+    )
+
+    assert differences(verdict) == []
+
+
 def test_sinks_are_what_successful_attempts_write() -> None:
     verdict = verdict_on(
         "{ s: [{ error: { http: 500 } }, { http: 200, body: [1] }] }",

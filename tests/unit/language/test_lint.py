@@ -79,6 +79,8 @@ CODES: dict[str, list[str]] = {
         of_keys("eval: [{expr: true, do: retry, delay: ▸'{{ nowhere }}'}]"),
         of_keys("sink: {tool: file, path: ▸'{{ nowhere }}'}"),
         of_keys("loop: {in: 3, max_in_flight: ▸'{{ nowhere }}', mode: parallel}"),
+        of_keys("loop: {cursor: {kind: postgres, claim: ▸'LIMIT {{ max_row }} {{ max_rows }} {{ claim_id }}'}}"),
+        of_keys("loop: {in: 3}\nparams: {a: ▸'{{ max_rows }}'}"),
         of_keys("retry: {on_success: {while: '{{ response.more }}', next_call: {url: ▸'{{ nowhere }}'}}}"),
         of_steps("- {step: a, when: ▸'{{ nowhere }}'}"),
         of_steps("- {step: a, next: [{step: a, when: ▸'{{ nowhere }}'}]}"),
@@ -87,6 +89,7 @@ CODES: dict[str, list[str]] = {
     ],
     "wait-beyond-timeout": [
         of_steps("- {step: a, timeout: 5s, tool: {kind: noop, retry: ▸{max_attempts: 9}}}"),
+        of_steps("- {step: a, timeout: 4s, tool: {kind: noop}, loop: ▸{cursor: {kind: postgres, claim: x}}}"),
     ],
     "wait-beyond-budget": [of_keys("retry: ▸{budget: 1, initial_delay: 10}")],
     "unknown-credential": [

@@ -4,7 +4,20 @@ import json
 
 import pytest
 
-from shared.language.plan import NOTHING, Condition, Constant, Cursor, Expression, Loop
+from shared.language.claims import tasks_of
+from shared.language.plan import (
+    NOTHING,
+    Condition,
+    Constant,
+    Continue,
+    Cursor,
+    Expression,
+    Fail,
+    Jump,
+    Loop,
+    Object,
+    Retry,
+)
 from tests.support.language import error, found, marked, of_steps, step_of
 
 ITEMS = Expression("{{ workload.items }}")
@@ -92,6 +105,41 @@ def test_a_cursor_claims_row_by_row_one_at_a_time_unless_said_otherwise() -> Non
     assert found.cursor == Cursor("postgres", Constant('{"claim":"UPDATE","auth":"pg"}'), 1, "row")
 
 
+def test_claims_that_may_pass_are_retried_unless_the_cursor_says_otherwise() -> None:
+    found = loop("cursor: {kind: postgres, claim: x}").cursor
+    retried = loop("cursor: {kind: postgres, claim: x, retry: 5}").cursor
+    judged = loop("cursor: {kind: postgres, claim: x, eval: [{expr: '{{ outcome.pg.code }}', do: jump, to: claim}]}")
+    once = loop("cursor: {kind: postgres, claim: x, retry: false}").cursor
+
+    assert found is not None
+    assert [(rule.when.on, rule.then) for rule in found.rules] == [
+        ("error", Retry(jitter="half")), ("error", Fail()), ("any", Continue()),
+    ]  # fmt: skip
+    assert retried is not None
+    assert retried.rules[0].then == Retry(attempts=5, jitter="half")
+    assert judged.cursor is not None
+    assert [type(rule.then) for rule in judged.cursor.rules] == [Jump, Fail, Continue]
+    assert once is not None
+    assert [type(rule.then) for rule in once.rules] == [Fail, Continue]
+
+
+def test_a_claim_is_a_task_of_its_step_with_the_tool_s_own_names() -> None:
+    cursor = "{kind: postgres, claim: 'LIMIT {{ max_rows }}', dsn: d, timeout: 9, pool: near}"
+    claim, task = tasks_of(step_of(of_steps(f"- {{step: only, tool: noop, loop: {{cursor: {cursor}}}}}")))
+
+    assert (claim.name, claim.kind, claim.timeout, claim.pool) == ("claim", "postgres", 9, Constant('"near"'))
+    assert isinstance(claim.config, Object)
+    assert [key for key, _ in claim.config.items] == ["command", "dsn", "fetch"]
+    assert task.name == "only"
+
+
+def test_no_task_beside_a_cursor_can_be_called_as_its_claims_are() -> None:
+    text = "- {step: a, loop: {%s}, tool: [{name: claim, kind: noop}]}"
+
+    assert error(of_steps(text % "cursor: {kind: postgres, claim: x}")).code == "reserved-name"
+    assert found(of_steps(text % "in: 3")) == []
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -123,6 +171,10 @@ def test_a_cursor_claims_row_by_row_one_at_a_time_unless_said_otherwise() -> Non
         ("{cursor: ▸{kind: postgres}}", "missing-key"),
         ("{cursor: {kind: ▸http, claim: x}}", "wrong-choice"),
         ("{cursor: {kind: postgres, claim: x}, spec: {frame: {process: ▸rows}}}", "wrong-choice"),
+        ("{cursor: {kind: postgres, claim: x}, where: ▸'{{ item }}'}", "wrong-option"),
+        ("{cursor: {kind: postgres, claim: x}, spec: {chunk_size: ▸3}}", "wrong-option"),
+        ("{cursor: {kind: postgres, claim: x, ▸sink: y}}", "unknown-key"),
+        ("{cursor: {kind: postgres, claim: x, eval: [{else: {do: jump, to: ▸other}}]}}", "unknown-label"),
         ("{in: 3, ▸parallel: true}", "unknown-key"),
         ("▸5", "wrong-type"),
     ],
