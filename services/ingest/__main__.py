@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from services.ingest.settings import Settings, read_settings
 from shared.broker.port import Broker
 from shared.broker.reaching import reach
 from shared.runtime.clock import SystemClock
+from shared.runtime.collecting import collect_rarely
 from shared.runtime.config import SettingsError
 from shared.runtime.lifecycle import stop_on_signals
 from shared.runtime.logs import Log, write_json_logs
@@ -43,6 +45,7 @@ def main() -> int:
         sys.stderr.write("".join(f"redrive ingest: {line}\n" for line in problem.problems))
         return 2
     write_json_logs("ingest", settings.log_level)
+    collect_rarely()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(serve(settings))
@@ -69,8 +72,13 @@ async def serve(settings: Settings) -> None:
             await store.close()
 
 
-async def listen(settings: Settings, store: Store, broker: Broker, stop: asyncio.Event) -> None:
-    """Serve on a store and a broker until asked to stop; also what one process of all services calls."""
+async def listen(
+    settings: Settings, store: Store, broker: Broker, stop: asyncio.Event, sockets: list[socket.socket] | None = None
+) -> None:
+    """Serve on a store and a broker until asked to stop; also what one process of all services calls.
+
+    With sockets that are bound already, host and port of the settings do not count.
+    """
     app = create_app(store, broker, settings, SystemClock())
     config = uvicorn.Config(
         app,
@@ -92,7 +100,7 @@ async def listen(settings: Settings, store: Store, broker: Broker, stop: asyncio
 
     ending = asyncio.create_task(end())
     try:
-        await server.serve()
+        await server.serve(sockets=sockets)
     finally:
         ending.cancel()
 

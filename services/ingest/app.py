@@ -14,10 +14,23 @@ from services.ingest.append import Append
 from services.ingest.auth import Keys
 from services.ingest.consuming import Feed, Patience, Publishing, wait_for
 from services.ingest.dead import DeadLetters
+from services.ingest.lending import Lending
 from services.ingest.metrics import IngestMetrics
 from services.ingest.middleware import Observed
 from services.ingest.parts import Parts, Plans
-from services.ingest.routes import control, events, executions, health, jobs, playbooks, results, schema, workers
+from services.ingest.routes import (
+    control,
+    credentials,
+    docs,
+    events,
+    executions,
+    health,
+    jobs,
+    playbooks,
+    results,
+    schema,
+    workers,
+)
 from services.ingest.settings import Settings
 from services.ingest.unrouted import Unrouted
 from services.ingest.wake import Waker
@@ -32,7 +45,8 @@ from shared.store.port import Store
 PREPARE_EVERY_S = 6 * 3600.0
 FLUSH_S = 2.0
 ROUTERS = tuple(
-    module.router for module in (playbooks, schema, executions, control, events, results, jobs, workers, health)
+    module.router
+    for module in (playbooks, schema, executions, control, events, results, jobs, workers, credentials, docs, health)
 )
 
 _log = Log("redrive.ingest")
@@ -42,7 +56,9 @@ def create_app(store: Store, broker: Broker, settings: Settings, clock: Clock) -
     """Return ingest on a store and a broker; its consumers run as long as its lifespan."""
     metrics = IngestMetrics(new_registry())
     keys = Keys(settings.keys, is_open=settings.is_dev)
-    parts = Parts(store, broker, settings, clock, metrics, keys, Waker(broker, metrics), Plans(store))
+    plans = Plans(store)
+    lending = Lending(store, plans.of, settings.keyring, clock)
+    parts = Parts(store, broker, settings, clock, metrics, keys, Waker(broker, metrics), plans, lending)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 
+from services.ingest.kinds import known_kinds
 from services.ingest.models import PATH_PATTERN
 from services.ingest.parts import Parts
 from services.ingest.problems import ErrorItem, Problem, diagnosed, invalid
@@ -89,6 +90,6 @@ def unfit(compiled: Compiled, at: str | None = None) -> Problem:
 
 
 def _judge(source: str | bytes) -> Judged:
-    compiled = compile_playbook(source, FILE)
+    compiled = compile_playbook(source, FILE, known_kinds())
     text = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
     return Judged(text, compiled, lint(compiled))

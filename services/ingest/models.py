@@ -101,6 +101,13 @@ class RedriveRequest(ControlRequest):
     version: Version | Literal["latest"] | None = None
 
 
+class CredentialRequest(RequestModel):
+    """A credential to keep: its kind, and the fields that the kind has."""
+
+    kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
+    fields: dict[Annotated[str, StringConstraints(pattern=TEXT_PATTERN, max_length=200)], Any] = Field(min_length=1)
+
+
 class SignalRequest(RequestModel):
     """What comes with a signal."""
 

@@ -22,6 +22,7 @@ _DESCRIPTIONS = {
     403: "The key has not the scope.",
     404: "There is no such thing.",
     409: "The state does not allow it.",
+    412: "It is not as the caller saw it last.",
     413: "The body is too large.",
     415: "The body has a type that is not read here.",
     416: "The range is not there.",

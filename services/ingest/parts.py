@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fastapi import Request
 
 from services.ingest.auth import Keys, Principal
+from services.ingest.lending import Lending
 from services.ingest.metrics import IngestMetrics
 from services.ingest.settings import Settings
 from services.ingest.wake import Waker
@@ -61,6 +62,7 @@ class Parts:
     keys: Keys
     waker: Waker
     plans: Plans
+    lending: Lending
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -31,6 +31,7 @@ _TITLES = {
     404: "Not found",
     405: "Method not allowed",
     409: "The state does not allow it",
+    412: "It has changed meanwhile",
     413: "The body is too large",
     415: "The body has the wrong type",
     416: "The range is not there",
@@ -40,8 +41,8 @@ _TITLES = {
 }
 _SLUGS = {
     400: "bad-request", 401: "not-authenticated", 403: "not-allowed", 404: "not-found", 405: "method-not-allowed",
-    409: "conflict", 413: "too-large", 415: "wrong-type", 416: "no-such-range", 422: "invalid", 500: "broken",
-    503: "unavailable",
+    409: "conflict", 412: "changed", 413: "too-large", 415: "wrong-type", 416: "no-such-range", 422: "invalid",
+    500: "broken", 503: "unavailable",
 }  # fmt: skip
 
 

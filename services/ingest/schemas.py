@@ -303,6 +303,31 @@ class Queues(Answer):
     items: list[Queue]
 
 
+class Credential(Answer):
+    """A credential without what it holds; `key_id` names the key it is sealed with."""
+
+    name: str
+    kind: str
+    key_id: str
+    created_at: Time
+    updated_at: Time
+
+
+class CredentialPage(Answer):
+    """Credentials, by name."""
+
+    items: list[Credential]
+    cursor: str | None
+
+
+class LentCredential(Answer):
+    """A credential, opened for one job."""
+
+    name: str
+    kind: str
+    fields: dict[str, Any]
+
+
 class Health(Answer):
     """That the process lives."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from services.ingest.auth import Key, parse_keys
 from shared.broker.topology import pool_topology
 from shared.contracts.jobs import DEFAULT_POOL
 from shared.runtime.config import Environment
+from shared.runtime.sealing import Keyring, kept_ring, parse_ring
 
 MIB = 1024 * 1024
+KEYS_SETTING = "REDRIVE_CREDENTIAL_KEYS"
 DEV_AMQP_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 
@@ -35,6 +38,7 @@ class Settings:
     longest_wait_s: float = 300.0
     stop_within_s: float = 20.0
     log_level: str = "INFO"
+    keyring: Keyring | None = None
 
     def __repr__(self) -> str:
         return f"Settings(name={self.name!r}, host={self.host!r}, port={self.port}, is_dev={self.is_dev})"
@@ -45,6 +49,8 @@ def read_settings(values: Mapping[str, str]) -> Settings:
     env = Environment(values)
     parsed = parse_keys(env.text("REDRIVE_API_KEYS", ""), is_dev=env.is_dev)
     env.problems.extend(f"REDRIVE_API_KEYS: {problem}" for problem in parsed.problems)
+    ring = parse_ring(env.text(KEYS_SETTING, ""), is_dev=env.is_dev)
+    env.problems.extend(f"{KEYS_SETTING}: {problem}" for problem in ring.problems)
     settings = Settings(
         database_url=env.required("REDRIVE_DATABASE_URL"),
         amqp_url=env.required("REDRIVE_AMQP_URL", DEV_AMQP_URL),
@@ -60,6 +66,7 @@ def read_settings(values: Mapping[str, str]) -> Settings:
         lanes=env.whole("REDRIVE_LANES", 2, at_least=1),
         stop_within_s=env.seconds("REDRIVE_STOP_WITHIN", 20.0),
         log_level=env.text("REDRIVE_LOG_LEVEL", "INFO"),
+        keyring=ring.ring or _kept_keyring(env),
     )
     _check(env, settings)
     env.check()
@@ -72,6 +79,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _kept_keyring(env: Environment) -> Keyring | None:
+    """Return a key of our own, kept with the data, in dev mode and where data is kept; else credentials are off."""
+    folder = env.text("REDRIVE_DATA_DIR", "")
+    if not env.is_dev or not folder:
+        return None
+    try:
+        return kept_ring(Path(folder))
+    except (OSError, UnicodeDecodeError):
+        env.problems.append(f"REDRIVE_DATA_DIR: the key of credentials cannot be kept there; set {KEYS_SETTING}")
+        return None
 
 
 def _check(env: Environment, settings: Settings) -> None:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from shared.contracts.events import Event, event_to_json
 from shared.language.diagnostics import Diagnostic
 from shared.store.records import (
+    CredentialRow,
     ExecutionRow,
     IteratorRow,
     JobRow,
@@ -174,4 +175,15 @@ def worker(row: WorkerRow) -> Json:
         "release": beat.release,
         "started_at": time_text(row.started_at),
         "seen_at": time_text(row.seen_at),
+    }
+
+
+def credential(row: CredentialRow) -> Json:
+    """Return a credential without what it holds."""
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "key_id": row.key_id,
+        "created_at": time_text(row.created_at),
+        "updated_at": time_text(row.updated_at),
     }

@@ -7,8 +7,13 @@ import ctypes
 import os
 import sys
 
+import uvloop
+
 from services.worker.app import Worker
 from services.worker.built_in import built_in_sinks, built_in_tools
+from services.worker.credentials import HttpKeychain
+from services.worker.hiding import Veil
+from services.worker.keychain import Keychain
 from services.worker.metrics import WorkerMetrics
 from services.worker.runner import Runner
 from services.worker.settings import Settings, read_settings
@@ -18,10 +23,11 @@ from services.worker.values import HttpValues, Values
 from shared.broker.port import Broker
 from shared.broker.reaching import reach
 from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.collecting import collect_rarely
 from shared.runtime.config import SettingsError
 from shared.runtime.health import HealthServer
 from shared.runtime.lifecycle import stop_on_signals
-from shared.runtime.logs import Log, write_json_logs
+from shared.runtime.logs import Log, hide_in_logs, write_json_logs
 from shared.runtime.telemetry import new_registry
 
 _NOT_DUMPABLE = 4
@@ -37,9 +43,11 @@ def main() -> int:
         sys.stderr.write("".join(f"redrive worker: {line}\n" for line in problem.problems))
         return 2
     write_json_logs("worker", settings.log_level)
+    collect_rarely()
     _keep_environment_private()
     try:
-        asyncio.run(serve(settings))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
     except Exception as problem:
         _log.error("worker_failed", problem)
         return 1
@@ -54,23 +62,39 @@ async def serve(settings: Settings) -> None:
         if broker is None:
             return
         values = HttpValues(settings.ingest_url, settings.token)
+        keychain = HttpKeychain(
+            settings.ingest_url, settings.token, remember_s=settings.remember_credentials_s, clock=clock
+        )
         try:
-            await work(settings, broker, values, clock, stop)
+            await work(settings, broker, values, clock, stop, keychain)
         finally:
             await broker.close()
             await values.close()
+            await keychain.close()
 
 
-async def work(settings: Settings, broker: Broker, values: Values, clock: Clock, stop: asyncio.Event) -> None:
+async def work(
+    settings: Settings,
+    broker: Broker,
+    values: Values,
+    clock: Clock,
+    stop: asyncio.Event,
+    keychain: Keychain | None = None,
+) -> None:
     """Run a worker on a broker, with its tools and its health server; also what one process of all services calls."""
-    registry = new_registry()
-    tools, sinks = Registry([*built_in_tools(settings), *plugged_in()]), Sinks(built_in_sinks(settings))
+    registry, veil = new_registry(), Veil()
+    hide_in_logs(veil)
+    tools = Registry([*built_in_tools(settings, values), *plugged_in()], settings.disabled_tools)
+    sinks = Sinks(built_in_sinks(settings))
+    await tools.open()
     runner = Runner(
         tools,
         values,
         worker=settings.name,
         clock=clock,
         sinks=sinks,
+        keychain=keychain,
+        veil=veil,
         default_timeout_s=settings.default_timeout_s,
     )
     worker = Worker(settings, broker, runner, clock, WorkerMetrics(registry))

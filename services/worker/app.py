@@ -18,7 +18,7 @@ from services.worker.runner import Runner
 from services.worker.running import InHand, Running
 from services.worker.settings import Settings
 from shared.broker.port import Broker, Delivery, Message
-from shared.broker.topology import OUTCOMES, jobs_queue, topology
+from shared.broker.topology import OUTCOMES
 from shared.contracts.jobs import Job
 from shared.contracts.messages import UnreadableMessageError, decode_job
 from shared.contracts.outcomes import Outcome, failure
@@ -38,16 +38,14 @@ class Worker:
         self, settings: Settings, broker: Broker, runner: Runner, clock: Clock, metrics: WorkerMetrics
     ) -> None:
         self._settings = settings
-        self._broker = broker
         self._runner = runner
         self._clock = clock
         self._metrics = metrics
-        self._topology = topology(settings.pools)
-        self._outbox = Outbox(broker, self._topology, clock, metrics)
+        self._outbox = Outbox(broker, clock, metrics)
         self._hand = InHand()
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._busy = asyncio.Event()
-        self._intakes = [Intake(broker, jobs_queue(pool), clock, self._room) for pool in settings.pools]
+        self._intakes = [Intake(broker, pool, clock, self._room) for pool in settings.pools]
         self._log = Log("redrive.worker", worker=settings.name)
 
     @property
@@ -57,7 +55,6 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until asked to stop; then finish what can be finished in time and hand back the rest."""
-        await self._broker.declare(self._topology)
         self._log.info("worker_started", pools=self._settings.pools, concurrency=self._settings.concurrency)
         helpers = _spawned(self._outbox.run(), self._watch(), self._heartbeat())
         intakes = _spawned(*[intake.run(self._take) for intake in self._intakes])

@@ -2,26 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from services.worker.settings import Settings
+from services.worker.sinks.duckdb import DuckdbSink
+from services.worker.sinks.file import FileSink
+from services.worker.sinks.file_places import Places
+from services.worker.sinks.http import HttpSink
 from services.worker.sinks.port import Sink
+from services.worker.sinks.postgres import PostgresSink
+from services.worker.sinks.rabbitmq import RabbitmqSink
+from services.worker.tools.artifact import ArtifactTool
+from services.worker.tools.duckdb import DuckdbLimits, DuckdbTool
 from services.worker.tools.error import ErrorTool
 from services.worker.tools.http import HttpTool
+from services.worker.tools.http_exchange import Exchange
+from services.worker.tools.http_guard import Guard, guard_of
 from services.worker.tools.noop import NoopTool
 from services.worker.tools.port import Tool
+from services.worker.tools.postgres import PostgresTool
+from services.worker.tools.postgres_running import Reading
+from services.worker.tools.process import Limits, Processes
 from services.worker.tools.python import PythonTool
-from services.worker.tools.python_process import Limits, PythonProcesses
+from services.worker.tools.python_scripts import Scripts
+from services.worker.tools.rabbitmq import RabbitmqTool
+from services.worker.tools.shell import ShellTool
 from services.worker.tools.wait import WaitTool
+from services.worker.values import Values
 
 
-def built_in_tools(settings: Settings) -> list[Tool]:
+def built_in_tools(settings: Settings, values: Values) -> list[Tool]:
     """Return the tools that every worker has."""
-    limits = replace(Limits(), memory=settings.python_memory)
-    python = PythonTool(PythonProcesses(settings.python), limits)
-    return [NoopTool(), ErrorTool(), WaitTool(), HttpTool(), python]
+    processes = Processes(settings.python, at_a_time=settings.concurrency, first_uid=settings.first_uid)
+    http = HttpTool(Exchange(_guard(settings)))
+    rabbitmq = RabbitmqTool(default_url=settings.tool_amqp_url)
+    code, commands = Limits(memory=settings.python_memory), Limits(memory=settings.shell_memory)
+    python = PythonTool(processes, code, Scripts(settings.scripts_root, http.run))
+    shell, artifact = ShellTool(processes, commands), ArtifactTool(values)
+    postgres = PostgresTool(Reading(max_rows=settings.postgres_max_rows, max_bytes=settings.postgres_max_result))
+    return [NoopTool(), ErrorTool(), WaitTool(), http, rabbitmq, python, shell, artifact, _duckdb(settings), postgres]
 
 
 def built_in_sinks(settings: Settings) -> list[Sink]:
     """Return the sinks that every worker has."""
-    return []
+    http, rabbitmq = HttpSink(Exchange(_guard(settings))), RabbitmqSink(default_url=settings.tool_amqp_url)
+    places = Places(settings.files_root)
+    return [http, rabbitmq, DuckdbSink(places), FileSink(places), PostgresSink()]
+
+
+def _duckdb(settings: Settings) -> DuckdbTool:
+    return DuckdbTool(
+        Places(settings.files_root),
+        DuckdbLimits(memory=settings.duckdb_memory),
+        extensions=settings.duckdb_extensions,
+        at_a_time=settings.concurrency,
+    )
+
+
+def _guard(settings: Settings) -> Guard:
+    return guard_of(settings.http_deny, settings.http_allow)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from shared.broker.port import Broker, Consumer, Delivery
+from shared.broker.topology import jobs_queue, pool_queue
 from shared.errors import RejectedError, UnavailableError
 from shared.runtime.clock import Clock
 from shared.runtime.logs import Log
@@ -110,11 +111,15 @@ Take = Callable[[Source, list[Delivery]], Awaitable[None]]
 
 
 class Intake:
-    """Takes the jobs of one queue as long as there is room for them."""
+    """Takes the jobs of one pool as long as there is room for them.
 
-    def __init__(self, broker: Broker, queue: str, clock: Clock, room: Callable[[], Room]) -> None:
+    It declares the queue of its pool and nothing else. The exchanges come from ingest and the orchestrator; until they
+    are there, and whenever the queue is gone, it tries again.
+    """
+
+    def __init__(self, broker: Broker, pool: str, clock: Clock, room: Callable[[], Room]) -> None:
         self._broker = broker
-        self._queue = queue
+        self._pool = pool
         self._clock = clock
         self._room = room
         self._changed = asyncio.Event()
@@ -139,7 +144,7 @@ class Intake:
                 await self._turn(take)
                 pause = FIRST_PAUSE_S
             except (UnavailableError, RejectedError) as problem:
-                _log.warning("consume_failed", queue=self._queue, reason=str(problem)[:300], again_in_s=pause)
+                _log.warning("consume_failed", pool=self._pool, reason=str(problem)[:300], again_in_s=pause)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE_S)
 
@@ -174,7 +179,8 @@ class Intake:
             await take(source, found)
 
     async def _opened(self, prefetch: int) -> Source:
-        source = Source(await self._broker.consume(self._queue, prefetch), prefetch)
+        await self._broker.declare(pool_queue(self._pool))
+        source = Source(await self._broker.consume(jobs_queue(self._pool), prefetch), prefetch)
         self._sources = [each for each in self._sources if not each.is_closed]
         self._sources.append(source)
         self._source = source

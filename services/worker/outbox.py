@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.worker.intake import Held, acknowledge
 from services.worker.metrics import WorkerMetrics
 from shared.broker.port import Broker, Message
-from shared.broker.topology import OUTCOMES, Topology
+from shared.broker.topology import OUTCOMES
 from shared.contracts.events import Event
 from shared.contracts.messages import encode_facts
 from shared.errors import RejectedError, UnavailableError
@@ -39,9 +39,8 @@ class Report:
 class Outbox:
     """Publishes reports in the order given, for as long as it takes."""
 
-    def __init__(self, broker: Broker, topology: Topology, clock: Clock, metrics: WorkerMetrics) -> None:
+    def __init__(self, broker: Broker, clock: Clock, metrics: WorkerMetrics) -> None:
         self._broker = broker
-        self._topology = topology
         self._clock = clock
         self._metrics = metrics
         self._waiting: list[Report] = []
@@ -90,7 +89,7 @@ class Outbox:
             try:
                 if not await self._broker.publish_many(messages):
                     return
-                await self._broker.declare(self._topology)
+                # The queue belongs to ingest, which declares it again when it cannot consume.
                 reason = "no queue takes outcomes"
             except (UnavailableError, RejectedError) as problem:
                 reason = str(problem)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from services.worker.hiding import hiding
 from services.worker.values import Values
 from shared.contracts.outcomes import Outcome, failure
 from shared.contracts.references import MISSING, member
@@ -17,8 +18,6 @@ from shared.engine.world import INLINE_BYTES, canonical_json
 MAX_SELECTED_BYTES = 16 * 1024
 MAX_OUTCOME_BYTES = 192 * 1024
 MAX_SELECTED_FIELDS = 64
-SHORTEST_SECRET = 4
-HIDDEN = "[hidden]"
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 REPLACEMENT = "\ufffd"
 
@@ -43,12 +42,11 @@ async def packed(outcome: Outcome, select: Sequence[str], values: Values) -> Out
 
 def without_secrets(outcome: Outcome, secrets: Sequence[str]) -> Outcome:
     """Return the outcome with what must not be shown hidden, wherever it is said."""
-    hidden = sorted({text for text in secrets if len(text) >= SHORTEST_SECRET}, key=len, reverse=True)
-    if not hidden:
+    hide = hiding(tuple(secrets))
+    if not hide:
         return outcome
-    pattern = re.compile("|".join(map(re.escape, hidden)))
     said = {"result": outcome.result, "error": outcome.error, "meta": outcome.meta, "extras": outcome.extras}
-    return replace(outcome, **_mapped(said, lambda text: pattern.sub(HIDDEN, text)))
+    return replace(outcome, **_mapped(said, hide))
 
 
 def _text_of(value: Any) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from services.worker.hiding import Veil, hiding
 from services.worker.inputs import InputError, Inputs, resolve
 from services.worker.keychain import Borrowed, CredentialError, Keychain, NoKeychain
 from services.worker.results import packed, without_secrets
@@ -39,6 +40,7 @@ class Runner:
         sinks: Sinks | None = None,
         keychain: Keychain | None = None,
         default_timeout_s: float | None = None,
+        veil: Veil | None = None,
     ) -> None:
         self._tools = tools
         self._values = values
@@ -47,6 +49,7 @@ class Runner:
         self._sinks = sinks or Sinks()
         self._keychain = keychain or NoKeychain()
         self._default_timeout_s = default_timeout_s
+        self._veil = veil or Veil()
 
     async def run(self, job: Job) -> Outcome:
         """Return the outcome of one attempt; nothing is raised, except that the caller cancels."""
@@ -64,7 +67,7 @@ class Runner:
         return replace(outcome, meta=meta)
 
     async def _outcome(self, job: Job) -> Outcome:
-        borrowed = Borrowed(self._keychain, job)
+        borrowed = Borrowed(self._keychain, job, self._veil.add)
         try:
             tool, storing = self._tool(job), self._storing(job)
             inputs = await resolve(job, self._values, borrowed)
@@ -72,15 +75,16 @@ class Runner:
             outcome = await self._called(tool, job, inputs, borrowed)
             if storing is not None and outcome.status == "success":
                 left_s = self._left_s(job, began)
-                outcome = await storing.store(job, outcome, borrowed, left_s)
+                outcome = await storing.store(job, without_secrets(outcome, borrowed.secrets), borrowed, left_s)
         except (InputError, CredentialError) as problem:
             outcome = problem.outcome
         except (UnavailableError, RejectedError) as problem:
             outcome = _not_at_hand("the inputs could not be loaded", problem)
         except Exception as problem:
             _log.error("tool_failed", problem, job_id=job.job_id, execution_id=job.execution_id, kind=job.kind)
-            message = f"the tool '{job.kind}' broke: {_said(problem)}"
+            message = f"the tool '{job.kind}' broke: {_said(problem, borrowed.secrets)}"
             outcome = failure("exception", message, code=type(problem).__name__)
+        await borrowed.judge(outcome)
         return await self._fit(without_secrets(outcome, borrowed.secrets), job)
 
     def _tool(self, job: Job) -> Tool:
@@ -119,6 +123,7 @@ class Runner:
             attempt=job.address.attempt or 1,
             timeout_s=timeout_s,
             role=job.role,
+            code_line=_line(job.meta.get("code_line")),
             lend=borrowed.credential,
         )
         limit = asyncio.timeout(timeout_s if timeout_s is None or not tool.keeps_time else timeout_s + BACKSTOP_S)
@@ -151,6 +156,10 @@ def _not_at_hand(what: str, problem: Exception) -> Outcome:
     return failure(kind, f"{what}: {str(problem)[:300]}")
 
 
+def _line(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
 def _mapping(value: Any, what: str) -> dict[str, Any]:
     if value is None:
         return {}
@@ -159,5 +168,5 @@ def _mapping(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def _said(problem: Exception) -> str:
-    return f"{type(problem).__name__}: {problem}"[:500]
+def _said(problem: Exception, secrets: tuple[str, ...] = ()) -> str:
+    return hiding(secrets)(f"{type(problem).__name__}: {problem}")[:500]

@@ -53,7 +53,9 @@ class Storing:
         except SinkError as problem:
             return _failed(self._sink.kind, problem)
         except CredentialError as problem:
-            return _failed(self._sink.kind, SinkError(str(problem), cause="auth"))
+            error = problem.outcome.error or {}
+            told = SinkError(str(problem), retryable=bool(error.get("retryable")), cause=str(error.get("kind", "auth")))
+            return _failed(self._sink.kind, told)
         crash_point("worker.after_sink")
         return _noted(outcome, self._sink.kind, written, notes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -11,12 +10,10 @@ from sqlalchemy import Connection, text
 
 from alembic import command
 from shared.store.connecting import create_plain_engine, translated
+from shared.store.migrations_place import migrations_folder
 from shared.store.tables import SCHEMA
 
 _LOCK = 7_305_421_876_001
-_HERE = Path(__file__).resolve()
-# Beside the package in a checkout, inside it where it is installed.
-_PLACES = (_HERE.parents[2] / "alembic", _HERE.parent / "migrations")
 
 
 async def upgrade(url: str, revision: str = "head") -> None:
@@ -45,8 +42,7 @@ async def current(url: str) -> str | None:
 def migration_config() -> Config:
     """Return alembic's configuration, with the place of the migrations."""
     config = Config()
-    place = next((path for path in _PLACES if (path / "env.py").is_file()), _PLACES[0])
-    config.set_main_option("script_location", str(place).replace("%", "%%"))
+    config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     return config
 
 

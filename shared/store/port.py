@@ -9,11 +9,14 @@ from datetime import datetime
 from typing import Any
 
 from shared.contracts.events import Event
-from shared.errors import RejectedError
+from shared.errors import ConflictError, RejectedError
 from shared.store.records import (
     AppendResult,
+    AuditEntry,
+    AuditRow,
     Beat,
     Created,
+    CredentialRow,
     DecisionRecord,
     ExecutionFilter,
     ExecutionRow,
@@ -28,6 +31,7 @@ from shared.store.records import (
     Page,
     PlaybookVersion,
     RetryRow,
+    SealedCredential,
     WorkerRow,
 )
 
@@ -38,6 +42,10 @@ class UnknownReferenceError(RejectedError):
     def __init__(self, ref: str) -> None:
         super().__init__(f"nothing is stored as {ref}")
         self.ref = ref
+
+
+class ChangedError(ConflictError):
+    """It is not as the caller saw it last."""
 
 
 class Batch(ABC):
@@ -229,7 +237,48 @@ class Reading(ABC):
         """Return the progress of an execution's sequences of attempts that had more than one."""
 
 
-class Store(Playbooks, Writing, Sweeping, Reading):
+class Credentials(ABC):
+    """Sealed credentials, and who did what to them; what they hold is never known here."""
+
+    @abstractmethod
+    async def put_credential(
+        self, sealed: SealedCredential, actor: str, *, seen_at: datetime | None = None, is_new: bool = False
+    ) -> CredentialRow:
+        """Store a credential in place of the one of that name, if any, and note who did.
+
+        Raises ChangedError if it was not set last at `seen_at`, or if it exists although it is said to be new.
+        """
+
+    @abstractmethod
+    async def delete_credential(self, name: str, actor: str, *, seen_at: datetime | None = None) -> bool:
+        """Delete a credential, note who did, and say whether there was one; raises ChangedError as above."""
+
+    @abstractmethod
+    async def credential(self, name: str) -> tuple[CredentialRow, SealedCredential] | None:
+        """Return a credential."""
+
+    @abstractmethod
+    async def credentials(self, limit: int = 100, cursor: str | None = None) -> Page[CredentialRow]:
+        """Return credentials by name."""
+
+    @abstractmethod
+    async def sealed_otherwise(self, key_id: str, limit: int, after: str = "") -> list[SealedCredential]:
+        """Return credentials that are sealed with another key, by name, those after a name."""
+
+    @abstractmethod
+    async def reseal(self, old: SealedCredential, new: SealedCredential) -> bool:
+        """Put a credential sealed anew in place of the old one, unless it has changed; its times stay."""
+
+    @abstractmethod
+    async def note(self, entry: AuditEntry) -> None:
+        """Write down who did what."""
+
+    @abstractmethod
+    async def noted(self, subject: str, limit: int = 100) -> list[AuditRow]:
+        """Return what was done to a thing, the latest first."""
+
+
+class Store(Playbooks, Writing, Sweeping, Reading, Credentials):
     """Everything that is kept. Errors: RejectedError, ConflictError and UnavailableError, never a driver's own."""
 
     @abstractmethod

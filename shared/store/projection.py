@@ -149,7 +149,7 @@ def _take_up(writes: Writes, change: ExecutionChange, event: Event) -> None:
             writes.job_changes[said.job_id] = JobChange("dead", last_error=said.reason[:MAX_ERROR_TEXT])
         case p.TaskRetryScheduled() | p.TaskRetryExhausted() | p.TaskSequenceCompleted() | p.TaskAdvanced():
             _tried(writes, change, event)
-        case p.LoopStarted() | p.IterationCompleted() | p.IterationFailed() | p.LoopCompleted():
+        case p.LoopStarted() | p.LoopClaimed() | p.IterationCompleted() | p.IterationFailed() | p.LoopCompleted():
             _looped(writes, event)
         case _:
             _moved(change, said)
@@ -221,6 +221,8 @@ def _looped(writes: Writes, event: Event) -> None:
     match event.payload:
         case p.LoopStarted() as said:
             loop.iterator_name, loop.total = said.iterator_name, said.collection_size
+        case p.LoopClaimed() as said:
+            loop.total = said.first + said.iterations
         case p.IterationCompleted():
             loop.completed += 1
         case p.IterationFailed():

@@ -222,6 +222,45 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedCredential:
+    """A credential as it is kept: what it holds is sealed, and the key it was sealed with is named."""
+
+    name: str
+    kind: str
+    sealed: bytes = field(repr=False)
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRow:
+    """A credential as people see it; `updated_at` is when its value was set last."""
+
+    name: str
+    kind: str
+    key_id: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what to which thing; never a secret."""
+
+    actor: str
+    action: str
+    subject: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An entry and when it was written."""
+
+    entry: AuditEntry
+    occurred_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class IteratorRow:
     """The progress of one loop."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from services.ingest.guard import GuardedRoute
+from services.ingest.kinds import known_kinds
 from services.ingest.views import shown
 from shared.language.schema import playbook_schema
 
@@ -22,4 +23,4 @@ async def show_schema() -> Response:
 
 @cache
 def _schema() -> dict[str, Any]:
-    return playbook_schema()
+    return playbook_schema(known_kinds())

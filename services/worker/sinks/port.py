@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from services.worker.keychain import Credential, lend_nothing
+from services.worker.tools.configs import Config
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class Sink(ABC):
     """
 
     kind: ClassVar[str]
+    config_model: ClassVar[type[Config] | None] = None
 
     @abstractmethod
     async def write(self, write: Write) -> Written:

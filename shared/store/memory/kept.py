@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -12,8 +13,18 @@ from typing import Any
 from shared.contracts.events import Event
 from shared.store.encoding import Body
 from shared.store.projection import LoopChange, RetryChange
-from shared.store.records import Beat, ExecutionRow, JobRow, PlaybookVersion
+from shared.store.records import (
+    AuditRow,
+    Beat,
+    CredentialRow,
+    ExecutionRow,
+    JobRow,
+    PlaybookVersion,
+    SealedCredential,
+)
 from shared.store.rows import EVENT_COLUMNS, EventRow, stored_event
+
+MAX_AUDIT = 10_000
 
 
 @dataclass(slots=True)
@@ -53,6 +64,8 @@ class Memory:
         self._retries: dict[tuple[str, str], RetryChange] = {}
         self._marks: dict[str, str] = {}
         self._workers: dict[str, tuple[Beat, datetime, datetime]] = {}
+        self._credentials: dict[str, tuple[CredentialRow, SealedCredential]] = {}
+        self._audit: deque[AuditRow] = deque(maxlen=MAX_AUDIT)
 
     def _ago(self, seconds: float) -> datetime:
         return self._now() - timedelta(seconds=seconds)

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.contracts.events import Event
 from shared.contracts.ids import parse_node
-from shared.contracts.payloads import IterationCompleted, LoopStarted, StepStarted
+from shared.contracts.payloads import IterationCompleted, LoopClaimed, LoopStarted, StepStarted
 from shared.store.encoding import LoopReference, checked_text, loop_reference
 from shared.store.memory.kept import Memory, event_of
 from shared.store.port import UnknownReferenceError
@@ -60,7 +60,9 @@ class MemoryResults(Memory):
         for event in self._events_of(loop):
             assert event.address is not None
             if isinstance(event.payload, LoopStarted):
-                sizes[event.address.visit] = event.payload.collection_size
+                sizes[event.address.visit] = event.payload.collection_size or 0
+            elif isinstance(event.payload, LoopClaimed):
+                sizes[event.address.visit] = event.payload.first + event.payload.iterations
             elif isinstance(event.payload, StepStarted):
                 before[event.address.visit] = event.payload.resumes
         visits: list[int] = []

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from typing_extensions import override
 
+from shared.store.memory.credentials import MemoryCredentials
 from shared.store.memory.deciding import MemoryWriting
 from shared.store.memory.playbooks import MemoryPlaybooks
 from shared.store.memory.reading import MemoryReading
@@ -13,7 +14,7 @@ from shared.store.memory.sweeping import MemorySweeping
 from shared.store.port import Store
 
 
-class MemoryStore(MemoryPlaybooks, MemoryWriting, MemorySweeping, MemoryReading, Store):
+class MemoryStore(MemoryPlaybooks, MemoryWriting, MemorySweeping, MemoryReading, MemoryCredentials, Store):
     """Everything that is kept, for as long as the process lives; it is told the time by whoever makes it."""
 
     @override

@@ -21,6 +21,11 @@ WHERE execution_id = $1 AND bucket = (SELECT bucket FROM redrive.execution WHERE
     AND type IN ('step.started', 'loop.started', 'loop.iteration_completed')
 """
 
+# How many elements a cursor brought is not known when its loop starts.
+_CLAIMED = """
+SELECT max(total_iterations) FROM redrive.iterator_state WHERE execution_id = $1 AND node = ANY($2::text[])
+"""
+
 # A run that was taken up again has the results of the runs before it; of two for one element the later counts.
 _RESULTS = """
 SELECT DISTINCT ON (iteration) iteration, payload -> 'result' FROM redrive.event
@@ -92,7 +97,10 @@ async def _extent(driver: Driver, loop: LoopReference, ref: str) -> tuple[int, l
         visits.append(visit)
         earlier = parse_node(before.get(visit) or "")
         visit = None if earlier is None else earlier.visit
-    total = next((sizes[visit] for visit in visits if visit in sizes), None)
-    if total is None:
+    start = next((visit for visit in visits if visit in sizes), None)
+    if start is None:
         raise UnknownReferenceError(ref)
+    total = sizes[start]
+    if total is None:
+        total = await driver.fetchval(_CLAIMED, loop.execution_id, [f"{loop.step}~{visit}" for visit in visits])
     return total, visits

@@ -31,6 +31,10 @@ CALLS = [
     ("GET", "/api/v1/jobs", {"read", "run"}),
     ("GET", "/api/v1/workers", {"read", "run"}),
     ("GET", "/api/v1/queues", {"read", "run"}),
+    ("GET", "/api/v1/credentials", {"read"}),
+    ("GET", "/api/v1/credentials/api", {"read"}),
+    ("PUT", "/api/v1/credentials/api", set()),
+    ("DELETE", "/api/v1/credentials/api", set()),
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 from services.ingest.auth import hashed
 from services.ingest.settings import is_loopback, read_settings
 from shared.runtime.config import SettingsError
+from shared.runtime.sealing import new_key, parse_ring
 
 SERVERS = {"REDRIVE_DATABASE_URL": "postgresql://db/redrive", "REDRIVE_AMQP_URL": "amqp://broker/"}
 KEY = "ci:run+read:0123456789abcdef"
@@ -45,6 +46,9 @@ def test_keys_may_come_from_a_file_one_a_line(tmp_path: Path) -> None:
         ({"REDRIVE_API_KEYS": KEY, "REDRIVE_LOG_LEVEL": "loud"}, "REDRIVE_LOG_LEVEL"),
         ({"REDRIVE_API_KEYS": KEY, "REDRIVE_DATABASE_URL": ""}, "REDRIVE_DATABASE_URL"),
         ({"REDRIVE_DEV": "yes", "REDRIVE_HOST": "0.0.0.0"}, "must be a loopback address"),
+        ({"REDRIVE_API_KEYS": KEY, "REDRIVE_CREDENTIAL_KEYS": "c2hvcnQ="}, "REDRIVE_CREDENTIAL_KEYS: key 1 is not 32"),
+        ({"REDRIVE_API_KEYS": KEY, "REDRIVE_CREDENTIAL_KEYS": "AAAA" * 10 + "AAA="}, "key 1 can be guessed"),
+        ({"REDRIVE_DEV": "1", "REDRIVE_DATA_DIR": "/dev/null/x"}, "the key of credentials cannot be kept there"),
     ],
 )
 def test_it_refuses_to_start_and_says_why(changes: dict[str, str], said: str) -> None:
@@ -68,3 +72,25 @@ def test_dev_mode_needs_no_keys_on_loopback() -> None:
 )  # fmt: skip
 def test_only_this_machine_reaches_a_loopback_address(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
+
+
+def test_the_first_key_of_credentials_seals_and_comes_from_a_file_too(tmp_path: Path) -> None:
+    keys = [new_key(), new_key()]
+    (tmp_path / "ring").write_text("\n".join(keys))
+    environment = {**SERVERS, "REDRIVE_API_KEYS": KEY, "REDRIVE_CREDENTIAL_KEYS_FILE": str(tmp_path / "ring")}
+
+    keyring = read_settings(environment).keyring
+
+    assert keyring is not None
+    assert keyring.key_ids == tuple(key.key_id for key in parse_ring(",".join(keys)).keys)
+
+
+def test_without_a_key_credentials_are_off_unless_dev_mode_has_a_place_to_keep_one(tmp_path: Path) -> None:
+    folder = {"REDRIVE_DATA_DIR": str(tmp_path)}
+
+    assert read_settings({**SERVERS, "REDRIVE_API_KEYS": KEY, **folder}).keyring is None
+    assert read_settings({**SERVERS, "REDRIVE_DEV": "1"}).keyring is None
+    kept, again = (read_settings({**SERVERS, "REDRIVE_DEV": "1", **folder}).keyring for _ in range(2))
+    assert kept is not None
+    assert again is not None
+    assert kept.key_ids == again.key_ids

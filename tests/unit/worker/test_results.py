@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from services.worker.facts import processed
-from services.worker.results import HIDDEN, MAX_OUTCOME_BYTES, packed, without_secrets
+from services.worker.hiding import HIDDEN
+from services.worker.results import MAX_OUTCOME_BYTES, packed, without_secrets
 from services.worker.values import MemoryValues
 from shared.contracts.messages import MAX_MESSAGE_BYTES, encode_facts
 from shared.contracts.outcomes import Outcome, failure, success

@@ -206,8 +206,10 @@ async def test_a_secret_is_hidden_from_everything_that_is_said() -> None:
         raise ValueError(f"cannot use {call.config['key']}")
 
     config = {"key": {"$template": "{{ keychain.api.token }}", "$scope": {}}}
-    error = error_of(await runner(does, keychain=OneCredential()).run(a_job("told", config)))
+    job = a_job("told", config, deferred=(("config", "key"),))
+    error = error_of(await runner(does, keychain=OneCredential()).run(job))
 
+    assert "cannot use" in error["message"]
     assert "s3cret" not in error["message"]
 
 

@@ -30,6 +30,19 @@ def test_settings_come_from_the_environment() -> None:
     assert settings.token == "a-real-one"
 
 
+def test_an_operator_says_what_code_may_do() -> None:
+    plain = read_settings(GIVEN)
+    more = {"REDRIVE_CODE_UID": "70000", "REDRIVE_SCRIPTS_ROOT": "/srv/scripts", "REDRIVE_SHELL_MEMORY": "512MiB"}
+    settings = read_settings({**GIVEN, **more, "REDRIVE_DISABLED_TOOLS": "shell, python"})
+
+    assert (plain.first_uid, plain.scripts_root, plain.disabled_tools) == (65000, None, ())
+    assert (settings.first_uid, settings.scripts_root) == (70000, "/srv/scripts")
+    assert (settings.shell_memory, settings.disabled_tools) == (512 * 1024**2, ("shell", "python"))
+    assert read_settings({**GIVEN, "REDRIVE_CODE_UID": "off"}).first_uid is None
+    for uid in ("0", "nobody"):
+        assert "REDRIVE_CODE_UID" in problems({**GIVEN, "REDRIVE_CODE_UID": uid})
+
+
 def test_a_secret_may_come_from_a_file(tmp_path: Path) -> None:
     secret = tmp_path / "token"
     secret.write_text("from-a-file\n")
