@@ -39,7 +39,7 @@ def arguments(what: str) -> argparse.ArgumentParser:
     add("--ingest-batch", type=int, help="most messages in one of them")
     add("--lanes", type=int, help="batches that the orchestrator decides at once")
     add("--batch", type=int, help="most wake-ups in one of them")
-    add("--concurrency", type=int, help="jobs that a worker runs at once")
+    add("--concurrency", type=int, default=100, help="jobs that a worker runs at once")
     add("--set", action="append", default=[], metavar="SERVICE:NAME=VALUE", help="any other setting of a service")
     return parser
 

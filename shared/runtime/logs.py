@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 MAX_TEXT = 4000
 _FIELDS = "redrive_fields"
+_hiding: list[Callable[[str], str]] = []
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {_FIELDS, "message", "asctime", "taskName"}
 
 
@@ -58,18 +60,35 @@ class JsonLines(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
+        hide = _hiding[-1] if _hiding else str
         line: dict[str, Any] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "service": self._service,
             "logger": record.name,
-            "event": record.getMessage()[:MAX_TEXT],
+            "event": hide(record.getMessage())[:MAX_TEXT],
         }
-        line.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
-        line.update(getattr(record, _FIELDS, {}))
+        line.update(fields_of(record))
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)[-MAX_TEXT:]
-        return json.dumps(line, default=str)
+            # What must not be shown is looked for before a cut could leave half of it.
+            line["traceback"] = hide(self.formatException(record.exc_info))[-MAX_TEXT:]
+        return hide(json.dumps(line, default=str))
+
+
+def hide_in_logs(hide: Callable[[str], str]) -> None:
+    """Let a function take out of every line of this process what must not be shown; the last one given counts."""
+    _hiding[:] = [hide]
+
+
+def hidden(text: str) -> str:
+    """Return a text without what must not be shown."""
+    return _hiding[-1](text) if _hiding else text
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what a record says besides its event: ids, and whatever another library added."""
+    own = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {**own, **getattr(record, _FIELDS, {})}
 
 
 def write_json_logs(service: str, level: str = "INFO", stream: TextIO | None = None) -> None:

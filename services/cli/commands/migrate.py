@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 
 from services.cli.exit_codes import ExitCode
+from shared.runtime.config import Environment, SettingsError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +25,11 @@ def run(arguments: argparse.Namespace) -> int:
     from shared.errors import UnavailableError
     from shared.store.migrate import current, downgrade, upgrade
 
-    url = arguments.database or os.environ.get("REDRIVE_DATABASE_URL")
+    try:
+        url = arguments.database or database_url(os.environ)
+    except SettingsError as problem:
+        print(f"redrive migrate: {problem}", file=sys.stderr)
+        return ExitCode.INVALID
     if not url:
         print("redrive migrate: name the database with --database or REDRIVE_DATABASE_URL", file=sys.stderr)
         return ExitCode.INVALID
@@ -35,3 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"redrive migrate: {problem}", file=sys.stderr)
         return ExitCode.UNREACHABLE
     return ExitCode.OK
+
+
+def database_url(values: Mapping[str, str]) -> str:
+    """Return the database that an environment names, itself or by a file; raises SettingsError."""
+    env = Environment(values)
+    found = env.text("REDRIVE_DATABASE_URL", "")
+    env.check()
+    return found

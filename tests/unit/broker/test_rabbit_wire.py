@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +38,7 @@ def encoded_by_the_driver(channel: int, message: Message) -> bytes:
     )
     header = ContentHeader(body_size=len(message.body), properties=properties)
     pieces = [message.body[at : at + FRAME_SIZE] for at in range(0, len(message.body), FRAME_SIZE)]
-    everything = [said, header, *(ContentBody(piece) for piece in pieces)]
+    everything: list[Any] = [said, header, *(ContentBody(piece) for piece in pieces)]
     return b"".join(frames.marshal(each, channel) for each in everything)
 
 

@@ -352,3 +352,16 @@ def test_busy_is_tried_again_in_every_iteration_without_another_claim() -> None:
     )
 
     assert (played.result, len(played.asked("claim"))) == (["x"], 2)
+
+
+def test_a_redriven_loop_asks_again_for_rows_that_came_after_the_last_claim() -> None:
+    played = cursor(
+        ", max_in_flight: 2", claim=[rows(1), rows(), rows(2), rows()],
+        work=lambda job: takes(1, NO) if job.address.visit == 1 else echo(job),
+    )  # fmt: skip
+    assert [said.rows for said in played.said(p.LoopClaimed)] == [1, 0]
+
+    played.tell(Redrive())
+    played.go_on()
+
+    assert (played.status, worked(played)) == ("completed", [1, 1, 2])

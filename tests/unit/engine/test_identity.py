@@ -116,6 +116,18 @@ def test_a_job_that_was_published_again_is_noted_as_long_as_it_is_current_and_ch
     assert not changes(played, replace(fact, event_id="later"))
 
 
+def test_a_job_that_waits_for_a_pool_is_noted_and_its_outcome_still_counts() -> None:
+    played = play(RETRY, {"a": takes(100, success()), "b": success()}, run_for=1)
+    job = played.jobs[0]
+    said = p.JobWaiting(job.job_id, "gpu", "2024-05-01T12:00:00+00:00", "the pool has no queue")
+    fact = Event("e1", said, job.address, event_id="waits", source="sweep")
+
+    assert changes(played, fact)
+    assert played.aliases()[-1] == "job_waiting"
+    assert changes(played, outcome_of(job, success()))
+    assert not changes(played, replace(fact, event_id="later"))
+
+
 def test_outcomes_in_any_order_count_for_the_iteration_they_are_about() -> None:
     played = play(
         "- { step: a, loop: { in: 3, mode: parallel }, tool: { kind: noop } }\n", {"a": takes(60, DOWN)}, run_for=1
