@@ -9,7 +9,7 @@ from services.ingest.settings import Settings
 from shared.runtime.clock import ManualClock
 from tests.unit.ingest.service import NOBODY, SECRETS, Service, made
 
-OPEN = {"/healthz", "/readyz", "/metrics", "/api/v1/schema/playbook.json"}
+OPEN = {"/docs", "/docs/page.js", "/docs/page.css", "/healthz", "/readyz", "/metrics", "/api/v1/schema/playbook.json"}
 CALLS = [
     ("GET", "/api/v1/playbooks", {"read", "run"}),
     ("POST", "/api/v1/playbooks/validate", {"read", "run"}),

@@ -10,7 +10,7 @@ from shared.contracts.ids import Address, job_id
 from shared.errors import ConflictError, RejectedError, UnavailableError
 from shared.runtime.clock import ManualClock
 from shared.store.records import Beat
-from tests.unit.ingest.service import KEYS, NOBODY, RETRIED, Service, made
+from tests.unit.ingest.service import KEYS, NOBODY, NOOP, RETRIED, Service, made
 
 
 async def test_jobs_are_listed_by_their_state(service: Service) -> None:
@@ -60,17 +60,37 @@ async def test_workers_and_their_queues_are_shown_with_consumers_and_delays(serv
         queues = {item["name"]: item for item in (await client.get("/api/v1/queues")).json()["items"]}
 
     assert (workers[0]["worker_id"], workers[0]["concurrency"], workers[0]["pools"]) == ("w1", 4, ["gpu"])
-    assert queues[jobs_queue("gpu")]["consumers"] == 1
+    gpu = queues[jobs_queue("gpu")]
+    assert (gpu["consumers"], gpu["served"], gpu["workers"]) == (1, True, 1)
     assert queues[jobs_queue("default")] | {"name": ""} == {
         "name": "",
         "pool": "default",
         "exists": True,
+        "served": False,
         "ready": 1,
         "consumers": 0,
+        "waiting": 0,
+        "unrouted": 0,
         "delayed": 1,
-        "delayed_is_more": False,
+        "leased": 0,
+        "workers": 0,
+        "oldest_due": None,
     }
-    assert queues[OUTCOMES]["consumers"] == 1
+    assert (queues[OUTCOMES]["consumers"], queues[OUTCOMES]["pool"]) == (1, None)
+
+
+async def test_a_pool_that_only_a_job_names_is_shown_with_what_is_unrouted(service: Service) -> None:
+    execution_id = await service.started(NOOP.replace("{kind: noop}", "{kind: noop, pool: far.away}"))
+    await service.decide(execution_id)
+    await service.clock.advance(5)
+
+    async with service.client("read") as client:
+        queues = {item["pool"]: item for item in (await client.get("/api/v1/queues")).json()["items"]}
+
+    far = queues["far.away"]
+    assert (far["exists"], far["served"], far["waiting"], far["unrouted"], far["workers"]) == (False, False, 1, 1, 0)
+    assert far["oldest_due"] is not None
+    assert "orchestrator" not in queues
 
 
 async def test_silent_workers_can_be_left_out(service: Service) -> None:

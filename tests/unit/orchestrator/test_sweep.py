@@ -13,14 +13,14 @@ from services.orchestrator.publish import Publisher
 from services.orchestrator.settings import Settings
 from services.orchestrator.sweep import Sweep
 from shared.broker.memory import MemoryBroker
-from shared.broker.topology import jobs_queue, topology
+from shared.broker.topology import jobs_queue, pool_topology, topology
 from shared.contracts import payloads as p
 from shared.contracts.messages import decode_job
 from shared.language.codec import digest, plan_to_json
 from shared.language.compile import compile_playbook
 from shared.runtime.clock import SystemClock
 from shared.store.memory.store import MemoryStore
-from shared.store.records import NewPlaybook
+from shared.store.records import Beat, NewPlaybook
 from tests.support.storing import TickingClock, created, processed, started
 
 PLAYBOOK = """\
@@ -118,3 +118,58 @@ async def test_a_recovery_of_an_attempt_that_ended_meanwhile_is_not_told(system:
     await wiped.handler.handle([system.execution])
 
     assert len(await wiped.store.events(system.execution)) == before
+
+
+GPU = PLAYBOOK.replace("kind: noop", "kind: noop, pool: gpu")
+
+
+async def unserved() -> Running:
+    """Return a system with one job that is due in a pool that has no queue."""
+    store = MemoryStore(TickingClock())
+    plan = compile_playbook(GPU).plan
+    assert plan is not None
+    await store.register(NewPlaybook("one", GPU, plan_to_json(plan), digest(plan)))
+    system = await running(store, MemoryBroker(), await created(store, plan=digest(plan)))
+    await system.sweep.refill_a_wiped_broker()
+    await system.handler.handle([system.execution])
+    return system
+
+
+async def warnings(system: Running) -> list[p.JobWaiting]:
+    await system.handler.handle([system.execution])
+    log = await system.store.events(system.execution)
+    return [event.payload for event in log if isinstance(event.payload, p.JobWaiting)]
+
+
+@pytest.mark.parametrize(
+    ("has_queue", "proof"), [(False, "the pool has no queue"), (True, "its queue has no consumer")]
+)
+async def test_a_job_that_waits_for_a_pool_nobody_serves_says_so_once(has_queue: bool, proof: str) -> None:
+    system = await unserved()
+    if has_queue:
+        await system.broker.declare(pool_topology("gpu"))
+    (row,) = (await system.store.outstanding(60, 10)).items
+
+    found = [(await system.sweep.once())["unserved"] for _ in range(3)]
+
+    assert found == [1, 0, 0]
+    (said,) = await warnings(system)
+    assert row.available_at is not None
+    assert (said.job_id, said.pool, said.since) == (row.job_id, "gpu", row.available_at.isoformat())
+    assert said.proof.startswith(proof)
+
+
+async def test_a_pool_that_a_living_worker_names_is_not_said_to_be_unserved(system: Running) -> None:
+    waiting_for_gpu = await unserved()
+    await waiting_for_gpu.store.heartbeat(Beat("w1", ("gpu",)))
+
+    assert (await waiting_for_gpu.sweep.once())["unserved"] == 0
+    assert await warnings(waiting_for_gpu) == []
+
+
+async def test_a_pool_with_a_consumer_is_served_however_long_its_jobs_wait(system: Running) -> None:
+    consumer = await system.broker.consume(jobs_queue("default"), 1)
+
+    assert (await system.sweep.once())["unserved"] == 0
+    await consumer.close()
+    assert (await system.sweep.once())["unserved"] == 1
