@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from services.orchestrator.due import Due
 from services.orchestrator.handler import Handler
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.publish import Publisher
@@ -12,6 +13,7 @@ from services.orchestrator.settings import Settings
 from services.orchestrator.sweep import Sweep
 from shared.broker.port import Broker, Consumer, Delivery
 from shared.broker.topology import EVENTS, TIMERS, topology
+from shared.contracts.jobs import Job
 from shared.contracts.messages import UnreadableMessageError, decode_job, decode_wake
 from shared.errors import ConflictError, UnavailableError
 from shared.runtime.clock import Clock
@@ -35,12 +37,15 @@ class Orchestrator:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
-        self._handler = Handler(store, Publisher(broker, store), env=settings.env)
+        self._handler = Handler(store, Publisher(broker, store), env=settings.env, committed=metrics.decided)
+        self._due = Due(store, broker)
         self.sweep = Sweep(store, broker, settings, clock, metrics)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until asked to stop; what was received and not finished is handed back."""
         await self._broker.declare(topology(self._settings.pools))
+        # Before anything new is published: what a new or wiped broker lacks is then what was published before.
+        await self.sweep.begin()
         async with asyncio.TaskGroup() as group:
             for queue, lanes in ((EVENTS, self._settings.lanes), (TIMERS, 1)):
                 for _ in range(lanes):
@@ -62,15 +67,17 @@ class Orchestrator:
         crash_point("orchestrator.after_receive")
         executions: set[str] = set()
         timers: dict[str, list[str]] = {}
+        due: list[Job] = []
         unreadable: list[int] = []
         for delivery in deliveries:
             try:
-                _read(delivery, executions, timers)
+                _read(delivery, executions, timers, due)
             except UnreadableMessageError as problem:
                 log.error("message_unreadable", message_id=delivery.message_id, reason=str(problem)[:300])
                 self._metrics.unreadable.inc()
                 unreadable.append(delivery.tag)
         try:
+            await self._due.forward(due)
             await self._handle(executions, timers)
         except (UnavailableError, ConflictError) as problem:
             log.warning("batch_put_back", reason=str(problem)[:300], deliveries=len(deliveries))
@@ -104,9 +111,12 @@ class Orchestrator:
             log.error("execution_undecidable", problem, execution_id=everything[0] if everything else None)
 
 
-def _read(delivery: Delivery, executions: set[str], timers: dict[str, list[str]]) -> None:
+def _read(delivery: Delivery, executions: set[str], timers: dict[str, list[str]], due: list[Job]) -> None:
     if delivery.routing_key == "wake" or delivery.exchange == EVENTS:
         executions.update(decode_wake(delivery.body).executions)
         return
     job = decode_job(delivery.body)
+    if job.role != "timer":
+        due.append(job)
+        return
     timers.setdefault(job.execution_id, []).append(job.job_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from services.orchestrator.cache import CachedValues, States
@@ -42,8 +42,16 @@ class Told:
 class Handler:
     """Decides for executions that were woken; the same wake-up twice finds nothing left to do."""
 
-    def __init__(self, store: Store, publisher: Publisher, *, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        publisher: Publisher,
+        *,
+        env: Mapping[str, str] | None = None,
+        committed: Callable[[Sequence[Decision]], None] | None = None,
+    ) -> None:
         self._store = store
+        self._committed = committed
         self._publisher = publisher
         self._programs = Programs(store)
         self._nursery = Nursery(store)
@@ -64,12 +72,17 @@ class Handler:
         crash_point("orchestrator.after_commit")
         for found in told:
             self._states.put(found.state)
-        await self._publisher.publish(
-            [decision for found in told for decision in found.decisions],
-            [child.execution_id for found in told for child in found.children],
-            [fact.execution_id for found in told for fact in found.facts],
-        )
-        return sum(len(found.decisions) for found in told)
+        decisions = [decision for found in told for decision in found.decisions]
+        try:
+            await self._publisher.publish(
+                decisions,
+                [child.execution_id for found in told for child in found.children],
+                [fact.execution_id for found in told for fact in found.facts],
+            )
+        finally:
+            if self._committed is not None:
+                self._committed(decisions)
+        return len(decisions)
 
     async def _decide(self, batch: Batch, head: Head, timers: Sequence[str]) -> Told | None:
         facts = batch.unapplied.get(head.execution_id, [])

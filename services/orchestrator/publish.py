@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shared.broker.ladder import HORIZON_S, entry
+from shared.broker.job_messages import is_publishable, job_message
 from shared.broker.port import Broker, Message
 from shared.broker.topology import EVENTS
 from shared.contracts.ids import derived
-from shared.contracts.jobs import Job
-from shared.contracts.messages import encode_job, encode_wake
+from shared.contracts.messages import encode_wake
 from shared.engine.turn import Decision
 from shared.runtime.crashpoints import crash_point
 from shared.store.port import Store
 
 WAKE = "wake"
 CHUNK = 500
-
-
-def is_publishable(job: Job) -> bool:
-    """Say whether a job goes to the broker now; longer waits stay in the store until they come near."""
-    return job.available_at is not None and job.delay_s <= HORIZON_S
-
-
-def job_message(job: Job, delay_s: float) -> Message:
-    """Return the message that brings a job to its pool after a delay."""
-    exchange, key = entry(delay_s, job.pool)
-    return Message(exchange, key, encode_job(job), job.job_id)
 
 
 def wake_messages(executions: Iterable[str]) -> list[Message]:

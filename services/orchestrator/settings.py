@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from shared.contracts.pools import pool_problem
 from shared.runtime.config import Environment
 
 
@@ -47,6 +48,8 @@ def settings_from(values: Mapping[str, str]) -> Settings:
         health_host=found.text("REDRIVE_HEALTH_HOST", "127.0.0.1"),
         env=_allowed_environment(values, found.text("REDRIVE_PLAYBOOK_ENV", "")),
     )
+    problems = filter(None, map(pool_problem, settings.pools))
+    found.problems.extend(f"REDRIVE_POOLS: {problem}" for problem in problems)
     found.check()
     return settings
 

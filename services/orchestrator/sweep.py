@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from services.orchestrator.metrics import OrchestratorMetrics
-from services.orchestrator.publish import job_message, wake_messages
+from services.orchestrator.publish import wake_messages
 from services.orchestrator.settings import Settings
+from services.orchestrator.unserved import Unserved
+from shared.broker.job_messages import job_message
 from shared.broker.ladder import HORIZON_S
-from shared.broker.port import Broker
+from shared.broker.port import Broker, QueueStats
 from shared.broker.topology import EVENTS, OUTCOMES, TIMERS, TIMERS_POOL, jobs_queue, topology
 from shared.contracts.events import Event
 from shared.contracts.ids import derived, fact_id, parse_node
@@ -28,6 +30,33 @@ log = Log("redrive.sweep")
 CHUNK = 500
 ENTER_AHEAD_S = HORIZON_S * 0.9
 BROKER_NAME = "redrive"
+OVERTAKEN_BY = 2
+# A job may be in one of these before it comes to its pool, or what it led to afterwards.
+ON_THE_WAY = (EVENTS, OUTCOMES, TIMERS)
+
+
+class Stillness:
+    """Pools in which nothing moves: their queues are empty, and from one round to a later one nothing has started.
+
+    One look is no proof: what is empty may be in the hands of workers, or on its way from them to the store.
+    """
+
+    def __init__(self, clock: Clock, for_s: float) -> None:
+        self._clock = clock
+        self._for_s = for_s
+        self._since: dict[str, tuple[float, OverduePool]] = {}
+
+    def is_proven(self, pool: OverduePool, *, is_empty: bool) -> bool:
+        """Say whether a pool has been seen like this before, and long enough ago."""
+        now = self._clock.monotonic()
+        since, before = self._since.get(pool.pool, (now, None))
+        if not is_empty:
+            self._since.pop(pool.pool, None)
+            return False
+        if before != pool:
+            self._since[pool.pool] = (now, pool)
+            return False
+        return now - since >= self._for_s
 
 
 class Sweep:
@@ -41,6 +70,15 @@ class Sweep:
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
+        self._still = Stillness(clock, settings.grace_s)
+        self._unserved = Unserved(store, broker, settings.grace_s, settings.silent_s)
+
+    async def begin(self) -> None:
+        """Fill a new broker; if a server is down, the first round will."""
+        try:
+            await self.refill_a_wiped_broker()
+        except (UnavailableError, ConflictError) as problem:
+            log.warning("sweep_failed", reason=str(problem)[:300])
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep again and again until asked to stop; a server that is down is tried again next time."""
@@ -67,7 +105,7 @@ class Sweep:
                 await self._store.take_unpublished(grace, HORIZON_S, CHUNK), "committed and never published"
             ),
             "entered": await self._publish(await self._store.take_due_within(ENTER_AHEAD_S, CHUNK)),
-            "stuck": await self._republish_stuck(),
+            **await self._look_at_overdue(),
             "lapsed": await self._end_lapsed(),
             "woken": await self._wake_stale(),
         }
@@ -79,16 +117,26 @@ class Sweep:
 
     async def refill_a_wiped_broker(self) -> int:
         """Publish everything outstanding again if the broker does not bear the mark that the store knows."""
-        known = await self._store.broker_mark(BROKER_NAME)
-        borne = await self._broker.incarnation()
-        if borne is not None and borne == known:
+        if await self._is_marked():
             return 0
+        async with self._store.alone("refill"):
+            # Another may have done it meanwhile.
+            return 0 if await self._is_marked() else await self._refill()
+
+    async def _is_marked(self) -> bool:
+        borne = await self._broker.incarnation()
+        return borne is not None and borne == await self._store.broker_mark(BROKER_NAME)
+
+    async def _refill(self) -> int:
+        known, borne = await self._store.broker_mark(BROKER_NAME), await self._broker.incarnation()
         await self._broker.declare(topology(self._settings.pools))
+        began = await self._store.now()
         count = 0
         cursor: str | None = None
         while True:
             page = await self._store.outstanding(HORIZON_S, CHUNK, cursor)
-            count += await self._republish(page.items, "the broker was wiped or replaced")
+            lost = [row for row in page.items if row.published_at is None or row.published_at < began]
+            count += await self._republish(lost, "the broker was wiped or replaced")
             cursor = page.cursor
             if cursor is None:
                 break
@@ -122,18 +170,24 @@ class Sweep:
             log.warning("job_republished", job_id=row.job_id, pool=row.pool, proof=proof)
         return len(rows)
 
-    async def _republish_stuck(self) -> int:
-        """Publish jobs again that are overdue and were overtaken, or whose queues are all empty."""
+    async def _look_at_overdue(self) -> dict[str, int]:
+        """See to jobs that are past their time: those that are stuck, and those that nobody is there to take."""
         pools = await self._store.overdue(self._settings.grace_s)
         if not pools:
-            return 0
-        names = {pool.pool: TIMERS if pool.pool == TIMERS_POOL else jobs_queue(pool.pool) for pool in pools}
-        stats = await self._broker.stats([EVENTS, OUTCOMES, *names.values()])
-        quiet = all(name in stats and stats[name].ready == 0 for name in (EVENTS, OUTCOMES))
+            return {"stuck": 0, "unserved": 0}
+        stats = await self._broker.stats([*ON_THE_WAY, *(jobs_queue(pool.pool) for pool in pools)])
+        return {
+            "stuck": await self._republish_stuck(pools, stats),
+            "unserved": await self._unserved.note(pools, stats),
+        }
+
+    async def _republish_stuck(self, pools: Sequence[OverduePool], stats: Mapping[str, QueueStats]) -> int:
+        """Publish jobs again that are overdue and were overtaken, or whose queues are all empty."""
+        quiet = all(name in stats and stats[name].ready == 0 for name in ON_THE_WAY)
         count = 0
         for pool in pools:
-            queue = stats.get(names[pool.pool])
-            empty = quiet and queue is not None and queue.ready == 0
+            queue = stats.get(jobs_queue(pool.pool))
+            empty = self._still.is_proven(pool, is_empty=quiet and queue is not None and queue.ready == 0)
             before = self._proven_before(pool, empty)
             if before is None:
                 continue
@@ -143,12 +197,14 @@ class Sweep:
             )
         return count
 
-    @staticmethod
-    def _proven_before(pool: OverduePool, empty: bool) -> datetime | None:
+    def _proven_before(self, pool: OverduePool, empty: bool) -> datetime | None:
         """Return the time before which jobs of a pool are proven to be stuck; none, if nothing is proven."""
         if empty:
             return datetime.max.replace(tzinfo=pool.oldest_due.tzinfo)
-        return pool.started_due
+        if pool.started_due is None:
+            return None
+        # Batches are published and stored side by side, so that a little overtaking is no proof of anything.
+        return pool.started_due - timedelta(seconds=OVERTAKEN_BY * self._settings.grace_s)
 
     async def _end_lapsed(self) -> int:
         """Report the attempts of workers that are gone as outcomes, for the rules to judge."""

@@ -144,3 +144,11 @@ def loop_reference(ref: str) -> LoopReference | None:
     if address is None or address.node != key:
         return None
     return LoopReference(checked_uuid(execution_id, "the reference's execution"), address.step, address.visit)
+
+
+def retimed_message(message: dict[str, Any], available_at: datetime | None, now: datetime) -> dict[str, Any]:
+    """Return what a worker is sent, with another due time and the delay until then."""
+    if available_at is None:
+        return {**message, "available_at": None, "delay_s": 0.0}
+    delay_s = max(0.0, (available_at - now).total_seconds())
+    return {**message, "available_at": available_at.isoformat(), "delay_s": delay_s}

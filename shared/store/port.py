@@ -17,6 +17,8 @@ from shared.store.records import (
     Beat,
     Created,
     CredentialRow,
+    DeadLetter,
+    DeadLetterRow,
     DecisionRecord,
     ExecutionFilter,
     ExecutionRow,
@@ -30,6 +32,7 @@ from shared.store.records import (
     OverduePool,
     Page,
     PlaybookVersion,
+    PoolLoad,
     RetryRow,
     SealedCredential,
     WorkerRow,
@@ -152,7 +155,34 @@ class Sweeping(ABC):
 
     @abstractmethod
     async def take_overdue(self, pool: str, due_before: datetime, grace_s: float, limit: int) -> list[JobRow]:
-        """Take published jobs of a pool that are overdue and were due before a time, in due order."""
+        """Take published jobs of a pool that are overdue and were due before a time, in due order.
+
+        Not those of executions with facts that are not applied: of these jobs more is known than their rows show.
+        """
+
+    @abstractmethod
+    async def queued_jobs(self, job_ids: Collection[str]) -> list[JobRow]:
+        """Return those of these jobs that nobody has begun."""
+
+    @abstractmethod
+    async def take_queued(self, job_ids: Collection[str], for_s: float) -> frozenset[str]:
+        """Take those of these jobs that nobody has begun and that nobody took for so long; return which they are."""
+
+    @abstractmethod
+    async def retime(self, job_id: str, available_at: datetime | None, at_least_s: float) -> JobRow | None:
+        """Give a job that waits another time, none for never, and forget that it was published; return it as it is now.
+
+        It counts as taken, so that the caller can publish it. Nothing happens, and nothing is returned, if it has begun
+        or is due within `at_least_s`.
+        """
+
+    @abstractmethod
+    async def unserved(self, pool: str, grace_s: float, limit: int) -> list[JobRow]:
+        """Return overdue jobs of a pool, in due order, of which nobody has noted that their pool is not served."""
+
+    @abstractmethod
+    async def mark_unserved(self, job_ids: Collection[str]) -> None:
+        """Note of jobs, for good, that their executions know that their pool is not served."""
 
     @abstractmethod
     async def take_lapsed(self, silent_s: float, limit: int) -> list[JobRow]:
@@ -165,6 +195,10 @@ class Sweeping(ABC):
     @abstractmethod
     async def outstanding(self, horizon_s: float, limit: int, cursor: str | None = None) -> Page[JobRow]:
         """Return jobs that a wiped broker must have again, in due order: queued, or begun without a lease."""
+
+    @abstractmethod
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Let one at a time in, of all who use this store; ConflictError after a while, if another stays."""
 
     @abstractmethod
     async def broker_mark(self, name: str) -> str | None:
@@ -215,6 +249,10 @@ class Reading(ABC):
     @abstractmethod
     async def job(self, job_id: str) -> JobRow | None:
         """Return a job."""
+
+    @abstractmethod
+    async def pool_loads(self) -> list[PoolLoad]:
+        """Return how much every pool with jobs that are not over has to do, by name."""
 
     @abstractmethod
     async def result(self, ref: str) -> Any:
@@ -278,7 +316,31 @@ class Credentials(ABC):
         """Return what was done to a thing, the latest first."""
 
 
-class Store(Playbooks, Writing, Sweeping, Reading, Credentials):
+# More than so many are not kept: the oldest go first.
+MAX_DEAD_LETTERS = 10_000
+
+
+class DeadLetters(ABC):
+    """Messages that nobody could make anything of, the newest of them."""
+
+    @abstractmethod
+    async def keep_dead_letters(self, letters: Sequence[DeadLetter]) -> int:
+        """Keep dead letters, each once, in place of the oldest if there are too many; return how many are new."""
+
+    @abstractmethod
+    async def dead_letter(self, dead_letter_id: str) -> DeadLetterRow | None:
+        """Return a dead letter."""
+
+    @abstractmethod
+    async def dead_letters(self, limit: int = 100, cursor: str | None = None) -> Page[DeadLetterRow]:
+        """Return dead letters, the newest first."""
+
+    @abstractmethod
+    async def discard_dead_letter(self, dead_letter_id: str) -> bool:
+        """Throw a dead letter away, and say whether there was one."""
+
+
+class Store(Playbooks, Writing, Sweeping, Reading, Credentials, DeadLetters):
     """Everything that is kept. Errors: RejectedError, ConflictError and UnavailableError, never a driver's own."""
 
     @abstractmethod

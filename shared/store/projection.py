@@ -147,7 +147,13 @@ def _take_up(writes: Writes, change: ExecutionChange, event: Event) -> None:
             _processed(writes, event, said)
         case p.JobPoisoned():
             writes.job_changes[said.job_id] = JobChange("dead", last_error=said.reason[:MAX_ERROR_TEXT])
-        case p.TaskRetryScheduled() | p.TaskRetryExhausted() | p.TaskSequenceCompleted() | p.TaskAdvanced():
+        case (
+            p.TaskRetryScheduled()
+            | p.TaskRetryExhausted()
+            | p.TaskSequenceCompleted()
+            | p.TaskAdvanced()
+            | p.JobRescheduled()
+        ):
             _tried(writes, change, event)
         case p.LoopStarted() | p.LoopClaimed() | p.IterationCompleted() | p.IterationFailed() | p.LoopCompleted():
             _looped(writes, event)
@@ -193,6 +199,10 @@ def _tried(writes: Writes, change: ExecutionChange, event: Event) -> None:
         case p.TaskSequenceCompleted() as said:
             writes.retries[key] = RetryChange(
                 address.step, "completed", said.total_attempts, last_result=said.aggregated_result
+            )
+        case p.JobRescheduled() as said if (address.attempt or 1) > 1:
+            writes.retries[key] = RetryChange(
+                address.step, "waiting", address.attempt or 1, available_at=_time(said.available_at)
             )
         case p.TaskAdvanced() as said if said.directive == "fail":
             _end_badly(writes, event)

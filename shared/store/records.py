@@ -181,6 +181,17 @@ class OverduePool:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolLoad:
+    """The jobs of a pool that are not over: due and not begun, not due yet, begun."""
+
+    pool: str
+    waiting: int
+    delayed: int
+    leased: int
+    oldest_due: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionFilter:
     """Which executions are asked for; `q` is looked for in path, failure and id."""
 
@@ -219,6 +230,30 @@ class WorkerRow:
     beat: Beat
     started_at: datetime
     seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that died and that nobody could make anything of."""
+
+    dead_letter_id: str
+    message_id: str
+    kind: str
+    reason: str
+    exchange: str
+    routing_key: str
+    queue: str | None
+    content_type: str
+    headers: dict[str, str]
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterRow:
+    """A dead letter and when it was kept."""
+
+    letter: DeadLetter
+    died_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,7 @@ job = Table(
     _time("lease_until"),
     _time("published_at"),
     _time("swept_at"),
+    _time("unserved_at"),
     Column("message", JSON, nullable=False),
     _object("meta"),
     _stamp("created_at"),
@@ -180,6 +181,23 @@ job = Table(
     Index("job_leased", "lease_until", postgresql_where=text("status = 'leased'")),
     Index("job_started", "pool", "available_at", postgresql_where=text(STARTED)),
 )  # fmt: skip
+
+dead_letter = Table(
+    "dead_letter",
+    metadata,
+    _uuid("dead_letter_id", primary_key=True),
+    _text("message_id", nullable=False),
+    _text("kind", nullable=False),
+    _text("reason", nullable=False),
+    _text("exchange", nullable=False),
+    _text("routing_key", nullable=False),
+    _text("queue"),
+    _text("content_type", nullable=False),
+    _object("headers"),
+    Column("body", LargeBinary, nullable=False),
+    _stamp("died_at"),
+    Index("dead_letter_newest", "died_at", "dead_letter_id"),
+)
 
 result = Table(
     "result",

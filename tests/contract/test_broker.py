@@ -25,7 +25,11 @@ from shared.broker.topology import (
     TIMERS,
     TIMERS_POOL,
     UNROUTED,
+    Binding,
+    Queue,
+    Topology,
     jobs_queue,
+    pool_queue,
     pool_topology,
     topology,
 )
@@ -128,6 +132,21 @@ async def test_a_batch_arrives_whole_in_order_and_unchanged(stage: Stage) -> Non
     assert {(each.exchange, each.routing_key) for each in received} == {(JOBS, stage.pool)}
     assert not any(each.redelivered or each.delivery_count for each in received)
     assert [each.tag for each in received] == sorted({each.tag for each in received})
+
+
+async def test_a_queue_cannot_be_bound_to_an_exchange_that_is_not_there(stage: Stage) -> None:
+    bound = Topology(queues=(Queue(f"q-{stage.pool}"),), bindings=(Binding("nowhere", f"q-{stage.pool}", "k"),))
+
+    with pytest.raises(RejectedError, match="nowhere"):
+        await stage.broker.declare(bound)
+
+
+async def test_a_worker_needs_the_exchanges_and_nothing_else_for_its_pool(stage: Stage) -> None:
+    pool = f"{stage.pool}.own"
+    await stage.broker.declare(pool_queue(pool))
+
+    assert await stage.broker.publish_many([Message(JOBS, pool, b"", "now")]) == []
+    assert names(await stage.receive(await stage.consumer(queue=jobs_queue(pool)), 1)) == ["now"]
 
 
 async def test_events_and_outcomes_have_a_queue_each_whatever_the_key(stage: Stage) -> None:

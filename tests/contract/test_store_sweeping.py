@@ -143,6 +143,16 @@ async def test_what_is_not_published_or_not_yet_late_is_not_overdue(store: Store
     assert await store.take_overdue("default", datetime.now(UTC) + timedelta(days=1), 2, 10) == []
 
 
+async def test_a_job_of_which_a_fact_is_not_applied_yet_is_not_taken_for_stuck(store: Store) -> None:
+    execution = await begun(store)
+    job = due(execution, "slow", LONG_AGO)
+    await queued(store, execution, job, published=True)
+    await store.append_facts([started(job)])
+
+    (pool,) = await store.overdue(1.0)
+    assert await store.take_overdue(pool.pool, datetime.now(UTC), 1.0, 10) == []
+
+
 async def test_overdue_jobs_are_taken_once_by_many_sweepers(store: Store) -> None:
     execution = await begun(store)
     jobs = [due(execution, f"s{i}", LONG_AGO + timedelta(seconds=i)) for i in range(40)]
@@ -280,3 +290,20 @@ async def test_workers_are_known_by_their_latest_sign_of_life(store: Store) -> N
     assert two.beat.worker_id == "w2"
     assert len(await store.workers(60)) == 2
     assert await store.workers(-60) == []
+
+
+async def test_one_at_a_time_is_alone_and_the_next_comes_when_it_has_gone(store: Store) -> None:
+    order: list[str] = []
+
+    async def stay(name: str) -> None:
+        async with store.alone("a place"):
+            order.append(f"{name} in")
+            await asyncio.sleep(0.01)
+            order.append(f"{name} out")
+
+    await asyncio.gather(stay("a"), stay("b"), stay("c"))
+
+    assert [each.split()[1] for each in order] == ["in", "out"] * 3
+    async with store.alone("a place"), store.alone("another place"):
+        order.append("both")
+    assert order[-1] == "both"

@@ -17,6 +17,7 @@ from shared.store.records import (
     AuditRow,
     Beat,
     CredentialRow,
+    DeadLetterRow,
     ExecutionRow,
     JobRow,
     PlaybookVersion,
@@ -58,11 +59,14 @@ class Memory:
         self._event_ids: set[str] = set()
         self._jobs: dict[str, JobRow] = {}
         self._swept: dict[str, datetime] = {}
+        self._unserved: set[str] = set()
+        self._dead_letters: dict[str, DeadLetterRow] = {}
         self._results: dict[str, Body] = {}
         self._references: dict[str, int] = {}
         self._loops: dict[tuple[str, str], LoopChange] = {}
         self._retries: dict[tuple[str, str], RetryChange] = {}
         self._marks: dict[str, str] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._workers: dict[str, tuple[Beat, datetime, datetime]] = {}
         self._credentials: dict[str, tuple[CredentialRow, SealedCredential]] = {}
         self._audit: deque[AuditRow] = deque(maxlen=MAX_AUDIT)

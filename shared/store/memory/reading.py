@@ -13,7 +13,7 @@ from shared.store.encoding import checked_text, checked_uuid, cursor_of, json_te
 from shared.store.memory.kept import copied, event_of
 from shared.store.memory.results import MemoryResults
 from shared.store.port import Reading
-from shared.store.records import ExecutionFilter, ExecutionRow, IteratorRow, JobFilter, JobRow, Page, RetryRow
+from shared.store.records import ExecutionFilter, ExecutionRow, IteratorRow, JobFilter, JobRow, Page, PoolLoad, RetryRow
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -72,6 +72,18 @@ class MemoryReading(MemoryResults, Reading):
     @override
     async def job(self, job_id: str) -> JobRow | None:
         return self._jobs.get(checked_uuid(job_id, "job_id"))
+
+    @override
+    async def pool_loads(self) -> list[PoolLoad]:
+        now, out = self._now(), []
+        alive = [row for row in self._jobs.values() if row.status in ("queued", "leased")]
+        for pool in sorted({row.pool for row in alive}):
+            mine = [row for row in alive if row.pool == pool]
+            leased = sum(row.status == "leased" for row in mine)
+            waiting = [due(row)[0] for row in mine if row.status == "queued" and due(row)[0] <= now]
+            delayed = len(mine) - leased - len(waiting)
+            out.append(PoolLoad(pool, len(waiting), delayed, leased, min(waiting, default=None)))
+        return out
 
     @override
     async def iterators(self, execution_id: str) -> list[IteratorRow]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import groupby
 
 from typing_extensions import override
 
-from shared.store.encoding import checked_text, checked_uuid, time_and_id
+from shared.store.encoding import checked_text, checked_uuid, retimed_message, time_and_id
 from shared.store.memory.kept import Memory
 from shared.store.memory.reading import due, page_of_jobs
 from shared.store.port import TAKEN_S, Sweeping
@@ -101,9 +103,42 @@ class MemorySweeping(Memory, Sweeping):
     @override
     async def take_overdue(self, pool: str, due_before: datetime, grace_s: float, limit: int) -> list[JobRow]:
         def is_stuck(row: JobRow) -> bool:
-            return row.pool == pool and self._is_late(row, grace_s) and _due_time(row) < due_before
+            is_told_of = bool(self._executions[row.execution_id].unapplied)
+            return row.pool == pool and self._is_late(row, grace_s) and _due_time(row) < due_before and not is_told_of
 
         return self._take(is_stuck, _due_time, grace_s, limit)
+
+    @override
+    async def queued_jobs(self, job_ids: Collection[str]) -> list[JobRow]:
+        rows = [self._jobs[job_id] for job_id in set(job_ids) if job_id in self._jobs]
+        return sorted((row for row in rows if row.status == "queued"), key=due)
+
+    @override
+    async def take_queued(self, job_ids: Collection[str], for_s: float) -> frozenset[str]:
+        wanted = {row.job_id for row in await self.queued_jobs(job_ids)}
+        taken = self._take(lambda row: row.job_id in wanted, _due_time, for_s, len(wanted))
+        return frozenset(row.job_id for row in taken)
+
+    @override
+    async def retime(self, job_id: str, available_at: datetime | None, at_least_s: float) -> JobRow | None:
+        row = self._jobs.get(checked_uuid(job_id, "job_id"))
+        if row is None or row.status != "queued" or due(row)[0] <= self._ahead(at_least_s):
+            return None
+        now = self._now()
+        message = retimed_message(row.message, available_at, now)
+        row = replace(row, available_at=available_at, published_at=None, message=message, updated_at=now)
+        self._jobs[row.job_id] = row
+        self._swept[row.job_id] = now
+        return row
+
+    @override
+    async def unserved(self, pool: str, grace_s: float, limit: int) -> list[JobRow]:
+        late = [row for row in self._jobs.values() if row.pool == pool and self._is_late(row, grace_s)]
+        return sorted((row for row in late if row.job_id not in self._unserved), key=due)[:limit]
+
+    @override
+    async def mark_unserved(self, job_ids: Collection[str]) -> None:
+        self._unserved.update(self._jobs.keys() & set(job_ids))
 
     @override
     async def take_lapsed(self, silent_s: float, limit: int) -> list[JobRow]:
@@ -155,6 +190,15 @@ class MemorySweeping(Memory, Sweeping):
             and (place is None or due(row) > place)
         ]
         return page_of_jobs(found, limit)
+
+    @override
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._alone(name)
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            yield
 
     @override
     async def broker_mark(self, name: str) -> str | None:

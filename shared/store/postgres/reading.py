@@ -14,7 +14,7 @@ from shared.store.encoding import checked_text, checked_uuid, cursor_of, parts_o
 from shared.store.port import Reading
 from shared.store.postgres.connected import Connected
 from shared.store.postgres.results import loop_pages, part_on, result_on
-from shared.store.records import ExecutionFilter, ExecutionRow, IteratorRow, JobFilter, JobRow, Page, RetryRow
+from shared.store.records import ExecutionFilter, ExecutionRow, IteratorRow, JobFilter, JobRow, Page, PoolLoad, RetryRow
 from shared.store.rows import EVENT_COLUMNS, stored_event
 from shared.store.tables import event, execution, iterator_state, job, retry_state
 
@@ -81,6 +81,22 @@ class PostgresReading(Connected, Reading):
     async def job(self, job_id: str) -> JobRow | None:
         found = await self._rows(select(*JOB).where(job.c.job_id == checked_uuid(job_id, "job_id")))
         return JobRow(**found[0]._mapping) if found else None
+
+    @override
+    async def pool_loads(self) -> list[PoolLoad]:
+        is_queued, is_due = job.c.status == "queued", job.c.available_at <= func.now()
+        query = (
+            select(
+                job.c.pool,
+                func.count().filter(is_queued, is_due).label("waiting"),
+                func.count().filter(is_queued, is_due.is_not(True)).label("delayed"),
+                func.count().filter(job.c.status == "leased").label("leased"),
+                func.min(job.c.available_at).filter(is_queued, is_due).label("oldest_due"),
+            )
+            .where(job.c.status.in_(("queued", "leased")))
+            .group_by(job.c.pool)
+        )
+        return sorted((PoolLoad(**row._mapping) for row in await self._rows(query)), key=lambda load: load.pool)
 
     @override
     async def result(self, ref: str) -> Any:

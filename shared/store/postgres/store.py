@@ -10,13 +10,22 @@ from typing_extensions import override
 from shared.store.connecting import Limits, create_engine
 from shared.store.port import Store
 from shared.store.postgres.credentials import PostgresCredentials
+from shared.store.postgres.dead_letters import PostgresDeadLetters
 from shared.store.postgres.deciding import PostgresWriting
 from shared.store.postgres.playbooks import PostgresPlaybooks
 from shared.store.postgres.reading import PostgresReading
 from shared.store.postgres.sweeping import PostgresSweeping
 
 
-class PostgresStore(PostgresPlaybooks, PostgresWriting, PostgresSweeping, PostgresReading, PostgresCredentials, Store):
+class PostgresStore(
+    PostgresPlaybooks,
+    PostgresWriting,
+    PostgresSweeping,
+    PostgresReading,
+    PostgresCredentials,
+    PostgresDeadLetters,
+    Store,
+):
     """Everything that is kept, in one database."""
 
     @classmethod

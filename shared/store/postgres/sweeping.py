@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from typing_extensions import override
 
 from shared.store.connecting import translated
-from shared.store.encoding import checked_text, checked_uuid, time_and_id
+from shared.store.encoding import checked_text, checked_uuid, retimed_message, time_and_id
 from shared.store.port import TAKEN_S, Sweeping
 from shared.store.postgres.connected import Connected
 from shared.store.postgres.reading import JOB, page_of_jobs
@@ -26,6 +27,14 @@ WITH mine AS MATERIALIZED (
 )
 UPDATE redrive.job AS j SET published_at = now() FROM mine
 WHERE j.job_id = mine.job_id AND mine.status = 'queued' AND mine.published_at IS NULL
+"""
+
+# In the order of their ids: two sweeps that mark the same jobs wait for one another in one direction only.
+_MARK_UNSERVED = """
+WITH mine AS MATERIALIZED (
+    SELECT job_id FROM redrive.job WHERE job_id = ANY($1::uuid[]) ORDER BY job_id FOR UPDATE
+)
+UPDATE redrive.job AS j SET unserved_at = now() FROM mine WHERE j.job_id = mine.job_id
 """
 
 _EXTEND_LEASES = """
@@ -106,8 +115,53 @@ class PostgresSweeping(Connected, Sweeping):
         return await self._take(
             limit, grace_s, job.c.available_at,
             job.c.status == "queued", job.c.published_at.is_not(None), job.c.pool == pool,
-            job.c.available_at < _ago(grace_s), job.c.available_at < due_before,
+            job.c.available_at < _ago(grace_s), job.c.available_at < due_before, ~_has_unapplied_facts(),
         )  # fmt: skip
+
+    @override
+    async def queued_jobs(self, job_ids: Collection[str]) -> list[JobRow]:
+        identities = [checked_uuid(item, "job_id") for item in job_ids]
+        query = select(*JOB).where(job.c.job_id.in_(identities), job.c.status == "queued")
+        async with self._transaction() as connection:
+            rows = [JobRow(**row._mapping) for row in await connection.execute(query)]
+        return _in_due_order(rows)
+
+    @override
+    async def take_queued(self, job_ids: Collection[str], for_s: float) -> frozenset[str]:
+        identities = [checked_uuid(item, "job_id") for item in job_ids]
+        conditions = (job.c.job_id.in_(identities), job.c.status == "queued")
+        taken = await self._take(len(identities), for_s, job.c.available_at, *conditions)
+        return frozenset(row.job_id for row in taken)
+
+    @override
+    async def retime(self, job_id: str, available_at: datetime | None, at_least_s: float) -> JobRow | None:
+        mine = job.c.job_id == checked_uuid(job_id, "job_id")
+        waits = or_(job.c.available_at.is_(None), job.c.available_at > func.now() + timedelta(seconds=at_least_s))
+        query = select(job.c.message, func.now()).where(mine, job.c.status == "queued", waits).with_for_update()
+        async with self._transaction() as connection:
+            found = (await connection.execute(query)).first()
+            if found is None:
+                return None
+            change = update(job).where(mine).values(
+                available_at=available_at, message=retimed_message(found[0], available_at, found[1]),
+                published_at=None, swept_at=func.now(), updated_at=func.now(),
+            ).returning(*JOB)  # fmt: skip
+            return JobRow(**(await connection.execute(change)).one()._mapping)
+
+    @override
+    async def unserved(self, pool: str, grace_s: float, limit: int) -> list[JobRow]:
+        query = select(*JOB).where(
+            job.c.status == "queued", job.c.published_at.is_not(None), job.c.pool == pool,
+            job.c.available_at < _ago(grace_s), job.c.unserved_at.is_(None),
+        ).order_by(job.c.available_at, job.c.job_id).limit(limit)  # fmt: skip
+        async with self._transaction() as connection:
+            return [JobRow(**row._mapping) for row in await connection.execute(query)]
+
+    @override
+    async def mark_unserved(self, job_ids: Collection[str]) -> None:
+        async with self._driver() as driver:
+            with translated():
+                await driver.execute(_MARK_UNSERVED, list(job_ids))
 
     @override
     async def take_lapsed(self, silent_s: float, limit: int) -> list[JobRow]:
@@ -130,7 +184,7 @@ class PostgresSweeping(Connected, Sweeping):
         taken = update(job).where(job.c.job_id == chosen.c.job_id).values(swept_at=func.now()).returning(*JOB)
         async with self._transaction() as connection:
             rows = [JobRow(**row._mapping) for row in await connection.execute(taken)]
-        return sorted(rows, key=lambda row: (row.available_at or row.created_at, row.job_id))
+        return _in_due_order(rows)
 
     @override
     async def stale_facts(self, older_than_s: float, limit: int) -> list[str]:
@@ -165,6 +219,22 @@ class PostgresSweeping(Connected, Sweeping):
         async with self._transaction() as connection:
             found = [JobRow(**row._mapping) for row in await connection.execute(query)]
         return page_of_jobs(found, limit)
+
+    @override
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._alone(name)
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[None]:
+        async with self._driver() as driver:
+            with translated():
+                await driver.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", f"redrive.{name}")
+            try:
+                yield
+            finally:
+                # A connection that is gone has let go already.
+                with suppress(Exception):
+                    await driver.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", f"redrive.{name}")
 
     @override
     async def broker_mark(self, name: str) -> str | None:
@@ -209,6 +279,16 @@ class PostgresSweeping(Connected, Sweeping):
             )
             for row in rows
         ]
+
+
+def _in_due_order(rows: list[JobRow]) -> list[JobRow]:
+    return sorted(rows, key=lambda row: (row.available_at or row.created_at, row.job_id))
+
+
+def _has_unapplied_facts() -> ColumnElement[bool]:
+    """Say that something is known of the job's execution that its row does not show yet."""
+    unapplied = (event.c.seq.is_(None), event.c.ignored_at.is_(None))
+    return exists().where(event.c.execution_id == job.c.execution_id, *unapplied)
 
 
 def _ago(seconds: float) -> ColumnElement[datetime]:
