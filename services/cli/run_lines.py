@@ -80,7 +80,12 @@ def _of_loop(event: dict[str, Any], payload: dict[str, Any]) -> str | None:
         case "loop.started":
             mode, size = payload.get("mode"), payload.get("collection_size")
             at_once = f", up to {payload.get('concurrency')} at once" if mode != "sequential" else ""
+            if size is None:
+                return f"loops over what it can claim{at_once}"
             return f"loops over {size} element{'' if size == 1 else 's'}{at_once}"
+        case "loop.claimed":
+            rows = payload.get("rows") or 0
+            return f"claimed {rows} row{'' if rows == 1 else 's'}" if rows else "nothing left to claim"
         case "loop.iteration_failed":
             return f"failed: {error_text(payload.get('error'))}"
         case "loop.completed":

@@ -125,6 +125,8 @@ def _step(step: StepView, kind: str, payload: dict[str, Any], now_s: float) -> N
             step.state, step.ended_s, step.error = "failed", now_s, error_text(payload.get("error"))
         case "loop.started":
             step.loop = LoopView(int(payload.get("collection_size") or 0))
+        case "loop.claimed" if step.loop is not None:
+            step.loop.total = int(payload.get("first") or 0) + int(payload.get("iterations") or 0)
 
 
 def _iteration(loop: LoopView, kind: str, index: int, payload: dict[str, Any]) -> None:

@@ -85,7 +85,7 @@ class Runner:
             message = f"the tool '{job.kind}' broke: {_said(problem, borrowed.secrets)}"
             outcome = failure("exception", message, code=type(problem).__name__)
         await borrowed.judge(outcome)
-        return await self._fit(without_secrets(outcome, borrowed.secrets), job)
+        return await self._fit(outcome, borrowed.secrets, job)
 
     def _tool(self, job: Job) -> Tool:
         tool = self._tools.find(job.kind)
@@ -141,14 +141,14 @@ class Runner:
             outcome = replace(outcome, meta={**outcome.meta, "notes": notes})
         return outcome
 
-    async def _fit(self, outcome: Outcome, job: Job) -> Outcome:
+    async def _fit(self, outcome: Outcome, secrets: tuple[str, ...], job: Job) -> Outcome:
         try:
-            return await packed(outcome, job.select, self._values)
+            return await packed(without_secrets(outcome, secrets), job.select, self._values)
         except (UnavailableError, RejectedError) as problem:
             return _not_at_hand("the task ran, but its result could not be stored", problem)
         except Exception as problem:
             _log.error("result_not_sent", problem, job_id=job.job_id, execution_id=job.execution_id, kind=job.kind)
-            return failure("exception", f"the task ran, but its result cannot be sent: {_said(problem)}")
+            return failure("exception", f"the task ran, but its result cannot be sent: {_said(problem, secrets)}")
 
 
 def _not_at_hand(what: str, problem: Exception) -> Outcome:

@@ -219,3 +219,17 @@ async def test_what_was_undefined_is_noted() -> None:
     outcome = await runner(values=values).run(a_job("noop", input={"a": {**reference, "_path": ["x"]}}))
 
     assert outcome.meta["notes"] == ["'x' is undefined in the stored value"]
+
+
+async def test_a_result_too_deep_to_look_for_secrets_in_is_an_outcome_and_not_a_broken_worker() -> None:
+    async def does(call: Call) -> Outcome:
+        await call.credential("api")
+        deep: Any = "leaf"
+        for _ in range(100_000):
+            deep = [deep]
+        return success(deep)
+
+    error = error_of(await runner(does, keychain=OneCredential()).run(a_job("told")))
+
+    assert error["kind"] == "exception"
+    assert "cannot be sent" in error["message"] or "no JSON" in error["message"]
