@@ -2,11 +2,15 @@
 
 PYTHON ?= python3
 ARGS   ?=
+WORKERS ?= 1
 
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-EXTRAS := embedded,test,lint
+# What running needs, which is little and quick to install, and what developing needs besides.
+RUNS   := $(VENV)/.runs
+RUNTIME := ingest,orchestrator,worker,cli,embedded
+EXTRAS := $(RUNTIME),test,lint
 EVERY_EXTRA := ingest,orchestrator,worker,cli,embedded,test,lint
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,10 +19,22 @@ export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup rabbitmq test lint types layers check format bench-engine bench-startup bench-templates bench-throughput bench-latency bench-loop bench-delays constraints clean
+.PHONY: help run dev docs up down setup rabbitmq test lint types layers check format bench-engine bench-startup bench-templates bench-throughput bench-latency bench-loop bench-delays constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(RUNS) ## see it work: a playbook with a flaky service, on the embedded system
+	@$(BIN)/redrive run examples/tour.yaml --demo $(ARGS)
+
+dev: $(RUNS) ## keep the whole system up in one process, with its API, durable in ./.redrive
+	@$(BIN)/redrive dev $(ARGS)
+
+up: $(RUNS) rabbitmq ## run every service as a process in the background, on private servers; WORKERS=4 for more workers
+	@$(BIN)/redrive up --workers $(WORKERS) $(ARGS)
+
+down: $(RUNS) ## stop what `make up` started
+	@$(BIN)/redrive down $(ARGS)
 
 setup: $(READY) ## make .venv and install redrive with its tools (instant when nothing changed)
 
@@ -57,8 +73,9 @@ format: $(READY) ## put the code in shape
 bench-engine: $(READY) ## time the decider, and weigh the state of long loops
 	$(BIN)/python -m bench.engine
 
-bench-startup: $(READY) ## time `redrive validate` from start to end
+bench-startup: $(READY) ## time `redrive validate`, and `redrive run` cold and warm, from start to end
 	$(BIN)/python -m bench.startup_validate
+	$(BIN)/python -m bench.startup
 
 bench-templates: $(READY) ## time the evaluation of typical rules
 	$(BIN)/python -m bench.templates $(ARGS)
@@ -74,6 +91,9 @@ bench-loop: $(READY) rabbitmq ## time long loops on the whole system; the longes
 
 bench-delays: $(READY) rabbitmq ## time how late retries come, by the ladder alone and by the whole system
 	$(BIN)/python -m bench.delays $(ARGS)
+
+docs: $(READY) ## bring the generated parts of the documentation up to date
+	$(BIN)/python -m tests.support.reference
 
 constraints: ## resolve constraints.txt anew from pyproject.toml
 	@scratch=$$(mktemp -d) && trap 'rm -rf "$$scratch"' EXIT && \
@@ -91,15 +111,17 @@ clean: ## remove .venv, caches and build output
 
 # The build backend is pinned as well: PIP_CONSTRAINT reaches the build environment in older pips,
 # PIP_BUILD_CONSTRAINT in newer ones.
-$(READY): pyproject.toml constraints.txt
+$(READY): WANTED := $(EXTRAS)
+$(RUNS): WANTED := $(RUNTIME)
+$(READY) $(RUNS): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "redrive needs Python 3.11 or newer, and '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo missing)." >&2; \
 	  echo "Name another one, for example: make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "'$(PYTHON) -m venv' failed; the package python3-venv may be missing." >&2; exit 1; }
-	@echo "installing redrive[$(EXTRAS)] into $(VENV) ..."
+	@echo "installing redrive[$(WANTED)] into $(VENV) ..."
 	@PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
-	  $(BIN)/python -m pip install -qq -c constraints.txt -e '.[$(EXTRAS)]'
+	  $(BIN)/python -m pip install -qq -c constraints.txt -e '.[$(WANTED)]'
 	@$(BIN)/python -m compileall -q services shared
-	@touch $@
+	@touch $@ $(RUNS)
 	@echo "ready: $(BIN)/redrive"

@@ -38,6 +38,9 @@ class MemoryBroker(Broker):
 
     @override
     async def declare(self, topology: Topology) -> None:
+        there = {exchange.name for exchange in (self._topology | topology).exchanges}
+        if missing := {binding.source for binding in topology.bindings} - there:
+            raise RejectedError(f"there is no exchange {min(missing)}")
         self._topology |= topology
         self._routes = Routes(self._topology)
         for queue in topology.queues:

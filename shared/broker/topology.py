@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
+
+from shared.contracts.pools import ORCHESTRATOR_POOL, pool_problem
 
 PREFIX = "redrive.v1"
 EVENTS = f"{PREFIX}.events"
@@ -17,8 +18,7 @@ UNROUTED = f"{PREFIX}.unrouted"
 TIMERS = f"{PREFIX}.timers"
 INCARNATION = f"{PREFIX}.incarnation"
 
-# What is due in this pool is no work for a worker but a timer that the orchestrator hears.
-TIMERS_POOL = "orchestrator"
+TIMERS_POOL = ORCHESTRATOR_POOL
 
 UNIT_MS = 50
 RADIX = 16
@@ -28,9 +28,6 @@ JOB_DELIVERY_LIMIT = 5
 FACT_DELIVERY_LIMIT = 20
 # As good as none; said, because brokers from 4.0 on drop a message that was put back 20 times if nothing is.
 NO_DELIVERY_LIMIT = 1_000_000_000
-
-_POOL = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
-_MAX_POOL_CHARS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +100,41 @@ class Topology:
 def topology(pools: Iterable[str]) -> Topology:
     """Return everything that the services need to serve these pools."""
     whole = _facts() | _ladder() | Topology(queues=(_keeping(INCARNATION, max_length=1),))
-    for pool in (TIMERS_POOL, *pools):
+    whole |= _pool(TIMERS_POOL)
+    for pool in pools:
         whole |= pool_topology(pool)
     return whole
 
 
 def pool_topology(pool: str) -> Topology:
     """Return what one pool needs: its queue, reached by jobs for now and by jobs that became due."""
-    if len(pool) > _MAX_POOL_CHARS or not _POOL.fullmatch(pool):
-        raise ValueError(f"{pool!r} cannot name a pool: words of letters, digits, _ and -, joined by dots")
-    queue = jobs_queue(pool)
-    limit = FACT_DELIVERY_LIMIT if pool == TIMERS_POOL else JOB_DELIVERY_LIMIT
-    return Topology(
+    problem = pool_problem(pool)
+    if problem is not None:
+        raise ValueError(problem)
+    return _pool(pool)
+
+
+def _pool(pool: str) -> Topology:
+    around = Topology(
         exchanges=(
             Exchange(UNROUTED, "fanout"),
             Exchange(JOBS, "direct", alternate=UNROUTED),
             Exchange(DUE, "topic", alternate=UNROUTED),
             Exchange(DEAD, "fanout"),
         ),
-        queues=(_refusing(queue, limit), _keeping(UNROUTED), _keeping(DEAD)),
-        bindings=(
-            Binding(UNROUTED, UNROUTED, ""),
-            Binding(DEAD, DEAD, ""),
-            Binding(JOBS, queue, pool),
-            Binding(DUE, queue, ".".join([*"*" * PLACES, pool])),
-        ),
+        queues=(_keeping(UNROUTED), _keeping(DEAD)),
+        bindings=(Binding(UNROUTED, UNROUTED, ""), Binding(DEAD, DEAD, "")),
+    )
+    return around | pool_queue(pool)
+
+
+def pool_queue(pool: str) -> Topology:
+    """Return the queue of a pool and what leads to it, from exchanges that are there: all that a worker declares."""
+    queue = jobs_queue(pool)
+    limit = FACT_DELIVERY_LIMIT if pool == TIMERS_POOL else JOB_DELIVERY_LIMIT
+    return Topology(
+        queues=(_refusing(queue, limit),),
+        bindings=(Binding(JOBS, queue, pool), Binding(DUE, queue, ".".join([*"*" * PLACES, pool]))),
     )
 
 

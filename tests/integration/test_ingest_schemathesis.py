@@ -16,8 +16,10 @@ from shared.broker.memory import MemoryBroker
 from shared.broker.topology import topology
 from shared.contracts.ids import Address, job_id
 from shared.runtime.clock import ManualClock
+from shared.runtime.sealing import new_key, parse_ring
 from shared.store.memory.store import MemoryStore
-from tests.unit.ingest.service import KEYS, NOOP, RETRIED, SECRETS, Service, made
+from shared.store.records import DeadLetter
+from tests.unit.ingest.service import KEYS, NOBODY, NOOP, RETRIED, SECRETS, Service, made
 
 EXAMPLES = 15
 KEY = {"Authorization": f"Bearer {SECRETS['admin']}"}
@@ -36,6 +38,9 @@ async def prepare(service: Service) -> dict[str, str]:
     async with service.client() as client:
         await client.post("/api/v1/playbooks", content=NOOP, headers={"Content-Type": "text/yaml"})
         stored = await client.post("/api/v1/results", json={"some": "value"})
+        await client.put("/api/v1/credentials/go", json={"kind": "bearer", "fields": {"token": "a-secret"}})
+    letter = DeadLetter(NOBODY, "m1", "unreadable", "", "", "", None, "application/json", {}, b"")
+    await service.store.keep_dead_letters([letter])
     finished = await service.finished()
     await service.decide(await service.started(RETRIED))
     return {
@@ -44,13 +49,14 @@ async def prepare(service: Service) -> dict[str, str]:
         "path": "tests/greet",
         "version": "1",
         "ref": stored.json()["_ref"],
+        "dead_letter_id": letter.dead_letter_id,
         "name": "go",
     }
 
 
 @pytest.fixture(scope="module")
 def service() -> Service:
-    return made(ManualClock(), Settings(keys=KEYS))
+    return made(ManualClock(), Settings(keys=KEYS, keyring=parse_ring(new_key()).ring))
 
 
 @pytest.fixture(scope="module")
