@@ -8,12 +8,13 @@ from typing import Any
 from services.cli.api import Api
 
 PAGE = 200
+LOG_PAGE = 1000
 
 
 class ResourcesApi(Api):
     """A client of one server's resources."""
 
-    async def get(self, path: str, **params: Any) -> Any:
+    async def get(self, path: str, /, **params: Any) -> Any:
         """Return what is at an address; parameters that are nothing are left out."""
         return await self._asked("GET", path, params=_said(params))
 
@@ -22,7 +23,18 @@ class ResourcesApi(Api):
         headers = {"Idempotency-Key": key} if key else {}
         return await self._asked("POST", path, json=_said(body or {}), headers=headers)
 
-    async def listed(self, path: str, limit: int, **params: Any) -> list[dict[str, Any]]:
+    async def log(self, execution_id: str, limit: int, after: int = 0, **filters: Any) -> list[dict[str, Any]]:
+        """Return the first events of a log after a place, as many pages as it takes."""
+        out: list[dict[str, Any]] = []
+        at: int | None = after
+        while at is not None and len(out) < limit:
+            page = min(LOG_PAGE, limit - len(out))
+            found = await self.get(f"/executions/{execution_id}/events", after=at, limit=page, **filters)
+            out.extend(found["items"])
+            at = found["after"]
+        return out
+
+    async def listed(self, path: str, limit: int, /, **params: Any) -> list[dict[str, Any]]:
         """Return the first items of a list, as many pages as it takes."""
         out: list[dict[str, Any]] = []
         async for page in self._pages(path, limit, params):

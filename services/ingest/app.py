@@ -21,14 +21,18 @@ from services.ingest.parts import Parts, Plans
 from services.ingest.routes import (
     control,
     credentials,
+    dead_letters,
     docs,
     events,
     executions,
     health,
     jobs,
     playbooks,
+    queues,
     results,
     schema,
+    simulate,
+    timeline,
     workers,
 )
 from services.ingest.settings import Settings
@@ -46,7 +50,23 @@ PREPARE_EVERY_S = 6 * 3600.0
 FLUSH_S = 2.0
 ROUTERS = tuple(
     module.router
-    for module in (playbooks, schema, executions, control, events, results, jobs, workers, credentials, docs, health)
+    for module in (
+        playbooks,
+        schema,
+        executions,
+        control,
+        events,
+        timeline,
+        simulate,
+        results,
+        jobs,
+        dead_letters,
+        workers,
+        queues,
+        credentials,
+        docs,
+        health,
+    )
 )
 
 _log = Log("redrive.ingest")
@@ -111,7 +131,7 @@ def _consumers(parts: Parts, stop: asyncio.Event) -> list[Any]:
     patience = Patience(parts.clock, stop)
     append = Append(parts.store, Publishing(broker, shape, patience), patience, parts.clock, metrics)
     dead = DeadLetters(parts.store, append, patience, metrics)
-    unrouted = Unrouted(broker, patience, metrics)
+    unrouted = Unrouted(parts.store, broker, patience, metrics)
 
     async def declare() -> None:
         await broker.declare(shape)

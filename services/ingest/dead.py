@@ -7,15 +7,17 @@ from uuid import UUID
 
 from services.ingest.append import HEARTBEAT, Append, Batch
 from services.ingest.consuming import Patience
+from services.ingest.dead_letters import letter_of
 from services.ingest.metrics import IngestMetrics
 from shared.broker.port import Consumer, Delivery
-from shared.broker.topology import EVENTS, JOB_DELIVERY_LIMIT, OUTCOMES
+from shared.broker.topology import EVENTS, JOB_DELIVERY_LIMIT, OUTCOMES, TIMERS_POOL
 from shared.contracts.events import Event
 from shared.contracts.ids import Address, fact_id, parse_node
 from shared.contracts.messages import UnreadableMessageError, decode_facts, decode_job
 from shared.contracts.payloads import JobPoisoned
 from shared.runtime.logs import Log
 from shared.store.port import Store
+from shared.store.records import DeadLetter
 
 _REASONS = {
     "delivery_limit": "it was handed out again and again and no worker lived to finish it",
@@ -24,24 +26,31 @@ _REASONS = {
     "expired": "it waited too long",
 }
 
+# What the sweep makes good without this very message.
+_RECOVERED = frozenset({"wake", "timer", "due"})
+
 _log = Log("redrive.ingest.dead")
 
 
 class DeadLetters:
-    """Takes batches of `redrive.v1.dead`; what nobody can read is logged and counted, and gone."""
+    """Takes batches of `redrive.v1.dead`; what nobody can read is logged, counted and kept for people to look at."""
 
     def __init__(self, store: Store, append: Append, patience: Patience, metrics: IngestMetrics) -> None:
         self._store = store
         self._append = append
         self._patience = patience
         self._metrics = metrics
+        self._letters: list[DeadLetter] = []
 
     async def take(self, consumer: Consumer, deliveries: Sequence[Delivery]) -> None:
         """Make facts of what a batch holds, store them, wake their executions, and give the batch up."""
         batch = Batch()
+        self._letters = []
         for delivery in deliveries:
             batch.facts.extend(await self._facts(delivery))
         await self._append.store(batch)
+        if self._letters:
+            await self._patience.insist("keep", lambda: self._store.keep_dead_letters(self._letters))
         await consumer.ack_up_to(deliveries[-1].tag)
 
     async def _facts(self, delivery: Delivery) -> list[Event]:
@@ -70,6 +79,10 @@ class DeadLetters:
             return await self._poisoned_by_name(delivery, died, problem)
         if job.role == "timer":
             return self._gone(delivery, "timer", "no orchestrator could act on it")
+        key = delivery.routing_key
+        if key.rpartition(".")[2] == TIMERS_POOL and not key.endswith(job.pool):
+            # It was due and no orchestrator could hand it on; the sweep publishes it again.
+            return self._gone(delivery, "due", "no orchestrator could hand it on")
         return [self._fact(delivery, job.execution_id, job.job_id, job.address, _REASONS.get(died, died or "unknown"))]
 
     async def _poisoned_by_name(self, delivery: Delivery, died: str, problem: Exception) -> list[Event]:
@@ -90,6 +103,8 @@ class DeadLetters:
 
     def _gone(self, delivery: Delivery, kind: str, reason: str) -> list[Event]:
         self._metrics.dead.labels(kind).inc()
+        if kind not in _RECOVERED:
+            self._letters.append(letter_of(delivery, kind, reason))
         _log.error(
             "dead_letter",
             kind=kind,

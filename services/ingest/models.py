@@ -12,6 +12,7 @@ from shared.language.parse import MAX_BYTES
 
 MAX_BATCH = 1000
 MAX_LABELS = 64
+MAX_DELAY_S = 366 * 86400.0
 PATH_PATTERN = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 KEY_PATTERN = r"^[\x21-\x7e]+$"
@@ -99,6 +100,32 @@ class RedriveRequest(ControlRequest):
     step: Name | None = None
     workload: dict[str, Any] | None = None
     version: Version | Literal["latest"] | None = None
+
+
+class RescheduleRequest(ControlRequest):
+    """When a job that waits is due instead: at a time, or so many seconds from now."""
+
+    available_at: Time | None = Field(None, examples=["2030-05-01T12:00:00Z"])
+    delay_s: Annotated[float, Field(ge=0, le=MAX_DELAY_S)] | None = Field(None, examples=[900])
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> RescheduleRequest:
+        if (self.available_at is None) == (self.delay_s is None):
+            raise ValueError("give either 'available_at' or 'delay_s'")
+        return self
+
+
+class SimulateRequest(RequestModel):
+    """What is laid over a recorded run: a playbook given as text, or another version of its own."""
+
+    playbook: Source | None = Field(None, examples=["workflow:\n  - { step: only, tool: { kind: noop } }\n"])
+    version: Version | Literal["latest"] | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> SimulateRequest:
+        if (self.playbook is None) == (self.version is None):
+            raise ValueError("give either 'playbook' or 'version'")
+        return self
 
 
 class CredentialRequest(RequestModel):

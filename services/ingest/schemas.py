@@ -286,15 +286,23 @@ class Workers(Answer):
 
 
 class Queue(Answer):
-    """A queue from outside; `delayed` are jobs of its pool whose time has not come, counted up to a limit."""
+    """A queue from outside and, of a pool, its jobs: due and not begun, not due yet, begun.
+
+    Nobody serves a queue without consumers; `unrouted` are jobs that are due in a pool that has no queue yet.
+    """
 
     name: str
     pool: str | None
     exists: bool
+    served: bool
     ready: int
     consumers: int
+    waiting: int | None
+    unrouted: int | None
     delayed: int | None
-    delayed_is_more: bool
+    leased: int | None
+    workers: int | None
+    oldest_due: Time | None
 
 
 class Queues(Answer):

@@ -13,6 +13,8 @@ from shared.contracts.jobs import Job
 from shared.contracts.messages import UnreadableMessageError, decode_job
 from shared.errors import RejectedError, UnavailableError
 from shared.runtime.logs import Log
+from shared.store.encoding import checked_uuid
+from shared.store.port import TAKEN_S, Store
 
 LOOK_EVERY_S = 2.0
 MOST_REMEMBERED = 20_000
@@ -25,10 +27,12 @@ class Unrouted:
     """Takes batches of `redrive.v1.unrouted` and gives them up at once.
 
     A job's row is the truth: what is forgotten here, by a restart or because there is too much, is published again by
-    the sweep when the queue of its pool is there and empty.
+    the sweep when the queue of its pool is there and empty; what has begun or was published again is not published
+    once more.
     """
 
-    def __init__(self, broker: Broker, patience: Patience, metrics: IngestMetrics) -> None:
+    def __init__(self, store: Store, broker: Broker, patience: Patience, metrics: IngestMetrics) -> None:
+        self._store = store
         self._broker = broker
         self._patience = patience
         self._metrics = metrics
@@ -39,7 +43,7 @@ class Unrouted:
         for delivery in deliveries:
             try:
                 self._remember(decode_job(delivery.body), delivery)
-            except UnreadableMessageError as problem:
+            except (UnreadableMessageError, RejectedError) as problem:
                 self._metrics.unreadable.labels("unrouted").inc()
                 _log.error("message_unreadable", message_id=delivery.message_id, reason=str(problem)[:300])
         await consumer.ack_up_to(deliveries[-1].tag)
@@ -66,20 +70,28 @@ class Unrouted:
         there = await self._broker.stats([jobs_queue(pool) for pool in self._by_pool])
         count = 0
         for pool in [pool for pool in self._by_pool if jobs_queue(pool) in there]:
-            messages = list(self._by_pool[pool].values())
-            for start in range(0, len(messages), CHUNK):
-                await self._broker.publish_many(messages[start : start + CHUNK])
+            published = await self._publish(list(self._by_pool[pool].values()))
             del self._by_pool[pool]
-            count += len(messages)
-            self._metrics.rerouted.inc(len(messages))
-            _log.info("pool_appeared", pool=pool, jobs=len(messages))
+            count += published
+            self._metrics.rerouted.inc(published)
+            _log.info("pool_appeared", pool=pool, jobs=published)
         self._metrics.unrouted.set(self.count)
         return count
 
+    async def _publish(self, messages: list[Message]) -> int:
+        count = 0
+        for start in range(0, len(messages), CHUNK):
+            some = messages[start : start + CHUNK]
+            mine = await self._store.take_queued([message.message_id for message in some], TAKEN_S)
+            await self._broker.publish_many([message for message in some if message.message_id in mine])
+            count += len(mine)
+        return count
+
     def _remember(self, job: Job, delivery: Delivery) -> None:
+        identity = checked_uuid(job.job_id, "job_id")
         waiting = self._by_pool.setdefault(job.pool, {})
         if not waiting:
             _log.warning("pool_without_queue", pool=job.pool, job_id=job.job_id, execution_id=job.execution_id)
         if self.count < MOST_REMEMBERED:
             # It was due when it arrived here: no way through the ladder again, and no headers of the way it came.
-            waiting[job.job_id] = Message(JOBS, job.pool, delivery.body, job.job_id)
+            waiting[identity] = Message(JOBS, job.pool, delivery.body, identity)

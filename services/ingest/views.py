@@ -13,6 +13,7 @@ from shared.contracts.events import Event, event_to_json
 from shared.language.diagnostics import Diagnostic
 from shared.store.records import (
     CredentialRow,
+    DeadLetterRow,
     ExecutionRow,
     IteratorRow,
     JobRow,
@@ -175,6 +176,22 @@ def worker(row: WorkerRow) -> Json:
         "release": beat.release,
         "started_at": time_text(row.started_at),
         "seen_at": time_text(row.seen_at),
+    }
+
+
+def dead_letter(row: DeadLetterRow) -> Json:
+    """Return a dead letter without what it says."""
+    letter = row.letter
+    return {
+        "dead_letter_id": letter.dead_letter_id,
+        "message_id": letter.message_id,
+        "kind": letter.kind,
+        "reason": letter.reason,
+        "exchange": letter.exchange,
+        "routing_key": letter.routing_key,
+        "queue": letter.queue,
+        "size": len(letter.body),
+        "died_at": time_text(row.died_at),
     }
 
 

@@ -400,6 +400,18 @@ class JobWaiting(Payload):
     proof: str
 
 
+@_event("job.rescheduled", "job_rescheduled", "ingest")
+@dataclass(frozen=True, slots=True)
+class JobRescheduled(Payload):
+    """Someone gave a job that waits another time, or had it run at once."""
+
+    job_id: str
+    available_at: str
+    was: str | None = None
+    by: str | None = None
+    reason: str | None = None
+
+
 @_event("signal.received", "signal_received", "ingest")
 @dataclass(frozen=True, slots=True)
 class SignalReceived(Payload):

@@ -55,7 +55,7 @@ def _on_fact(turn: Turn, fact: Event) -> Decision:
             return _on_outcome(turn, fact, said.job_id)
         case p.JobPoisoned():
             return _on_poisoned(turn, fact, said)
-        case p.JobRepublished() | p.JobWaiting():
+        case p.JobRepublished() | p.JobWaiting() | p.JobRescheduled():
             return _on_note(turn, fact, said.job_id)
         case p.SignalReceived():
             turn.accept(fact)

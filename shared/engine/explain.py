@@ -56,6 +56,9 @@ def sentence(event: Event, outcome: dict[str, Any] | None = None) -> str | None:
             return _claimed(event, said)
         case p.LoopCompleted():
             return f"{said.successful} of {said.total_iterations} iterations succeeded, {said.failed} failed"
+        case p.JobRescheduled():
+            why = f": {said.reason}" if said.reason else ""
+            return f"due at {said.available_at} instead of {said.was}, as {said.by or 'someone'} asked{why}"
         case p.JobWaiting():
             return f"due since {said.since}, and nobody serves the pool '{said.pool}': {said.proof}"
         case p.StepSkipped():

@@ -100,6 +100,7 @@ class Rehearsal:
         start: datetime = START,
         env: Mapping[str, str] | None = None,
         keep_log: bool = True,
+        respond_for_children: bool = False,
     ) -> None:
         self.now = start
         self.executions: dict[str, Rehearsed] = {}
@@ -107,6 +108,7 @@ class Rehearsal:
         self._playbooks = playbooks or {}
         self._env = env or {}
         self._keep_log = keep_log
+        self._respond_for_children = respond_for_children
         self._due: list[tuple[datetime, int, str, Job | Event]] = []
         self._count = 0
         self._cancelled: set[str] = set()
@@ -147,6 +149,10 @@ class Rehearsal:
         fact = Event(execution_id, SignalReceived(name, payload), event_id=identity, occurred_at=self.now, source="api")
         return self.tell(execution_id, fact)
 
+    def expect(self, fact: Event) -> None:
+        """Have a fact told at the time it speaks of."""
+        self._push(max(self.now, fact.occurred_at or self.now), fact.execution_id, fact)
+
     def run(self, until: datetime | None = None) -> None:
         """Let time pass until nothing is due any more, or until the given time."""
         while self._due and (until is None or self._due[0][0] <= until):
@@ -183,9 +189,11 @@ class Rehearsal:
     def _start_child(self, parent_id: str, child: Child) -> None:
         program = self._playbooks.get(child.path)
         if program is None:
-            outcome = failure("child", f"no playbook '{child.path}'")
             job = Job(child.job_id, parent_id, _node(child.parent["node"]), "playbook")
-            self._push(self.now, parent_id, self._processed(job, outcome, self.now))
+            absent = Reply(failure("child", f"no playbook '{child.path}'"))
+            reply = self._reply(job) if self._respond_for_children else absent
+            ended = self.now + timedelta(seconds=reply.duration_s)
+            self._push(ended, parent_id, self._processed(job, reply.outcome, ended))
             return
         workload = merged_workload(program.plan, child.workload)
         self._begin(program, child.execution_id, ExecutionRequested("plan", workload, child.parent))

@@ -48,15 +48,22 @@ class TooMuchConjectureError(RuntimeError):
     """The edited rules ask for more attempts than were recorded, without an end."""
 
 
-def simulate(program: Program, recorded: Sequence[Event]) -> Simulated:
-    """Run a program over the outcomes of a recorded execution; nothing is executed."""
+def simulate(program: Program, recorded: Sequence[Event], values: Mapping[str, Any] | None = None) -> Simulated:
+    """Run a program over the outcomes and signals of a recorded execution; nothing is executed.
+
+    Raises MissingValueError for a stored value that is needed and not among those given.
+    """
     outcomes = _Outcomes(recorded)
-    rehearsal = Rehearsal(outcomes.reply, start=recorded[0].occurred_at or START)
+    rehearsal = Rehearsal(outcomes.reply, start=recorded[0].occurred_at or START, respond_for_children=True)
+    rehearsal.values.by_ref.update(values or {})
     asked = recorded[0].payload
     assert isinstance(asked, p.ExecutionRequested)
     workload = asked.workload if isinstance(asked.workload, dict) else None
     run = rehearsal.submit(program, workload, recorded[0].execution_id)
     outcomes.log = run.log
+    for event in recorded:
+        if isinstance(event.payload, p.SignalReceived):
+            rehearsal.expect(event)
     rehearsal.run()
     found = Simulated(
         execution_id=run.state.execution_id,

@@ -16,6 +16,7 @@ from services.ingest.models import ControlRequest, Name, RedriveRequest, SignalR
 from services.ingest.openapi import problems
 from services.ingest.parts import Parts, parts_of, principal_of
 from services.ingest.problems import ErrorItem, Problem, not_found
+from services.ingest.redriving import check_redrive
 from services.ingest.routes.paging import ExecutionId, KeyHeader, execution_of
 from shared.contracts.events import Event
 from shared.contracts.ids import derived
@@ -107,6 +108,8 @@ async def _control(
     identity = derived("control", row.execution_id, command, at)
     if row.status not in _POSSIBLE[command] and not (key and await _was_obeyed(parts, row, identity)):
         raise _impossible(row, command)
+    if command == "redrive" and row.status in OVER:
+        await check_redrive(parts, row, said)
     return await _stored(request, parts, row, said, identity)
 
 

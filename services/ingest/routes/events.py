@@ -14,6 +14,7 @@ from services.ingest.auth import needs
 from services.ingest.emit import EmitError, EmittedEvent, fact_of
 from services.ingest.facts import accept_facts
 from services.ingest.guard import GuardedRoute, check_json
+from services.ingest.log import read_log
 from services.ingest.models import MAX_BATCH, TEXT_PATTERN
 from services.ingest.openapi import body, problems, reference_to
 from services.ingest.parts import parts_of, principal_of
@@ -29,7 +30,6 @@ from shared.runtime.ids import new_id
 from shared.store.port import Store
 
 MAX_SEQ = 2**62
-EXPLAIN_PAGE = 1000
 EXPLAIN_MOST = 20_000
 
 router = APIRouter(prefix="/api/v1", tags=["events"], route_class=GuardedRoute)
@@ -206,11 +206,4 @@ async def _log(store: Store, execution_id: str, node: str | None) -> tuple[list[
     if node is not None:
         address = parse_node(node.split(".", 1)[0]) or parse_node(node)
         step = address.step if address is not None else node.split("~", 1)[0]
-    log: list[Event] = []
-    while len(log) < EXPLAIN_MOST:
-        after = log[-1].seq or 0 if log else 0
-        found = await store.events(execution_id, step=step, after=after, limit=EXPLAIN_PAGE)
-        log += found
-        if len(found) < EXPLAIN_PAGE:
-            return log, False
-    return log, True
+    return await read_log(store, execution_id, EXPLAIN_MOST, step=step)

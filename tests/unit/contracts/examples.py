@@ -70,6 +70,7 @@ PAYLOADS: tuple[tuple[p.Payload, Address | None], ...] = (
     (p.BudgetDenied("api", 10.0, 11.0), None),
     (p.LoopClaimed(10, 20, 10, REFERENCE), Address("fetch_all", 2, None, "claim", 3, 1)),
     (p.JobRepublished(JOB, "overdue, and overtaken by a later job", 2.5), TASK),
+    (p.JobRescheduled(JOB, "2024-05-01T12:00:00+00:00", "2024-05-01T13:00:00+00:00", "ada", "sooner"), TASK),
     (p.JobWaiting(JOB, "gpu", "2024-05-01T12:00:00+00:00", "no worker serves the pool"), TASK),
 )  # fmt: skip
 

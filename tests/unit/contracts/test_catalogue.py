@@ -37,6 +37,7 @@ ALIASES = {
     "job.poisoned": "job_dead",
     "job.republished": "job_republished",
     "job.waiting": "job_waiting",
+    "job.rescheduled": "job_rescheduled",
     "signal.received": "signal_received",
     "breaker.opened": "breaker_opened",
     "breaker.half_opened": "breaker_half_opened",
@@ -50,6 +51,7 @@ FROM_OUTSIDE = {
     "job.poisoned": "ingest",
     "job.republished": "sweep",
     "job.waiting": "sweep",
+    "job.rescheduled": "ingest",
     "signal.received": "ingest",
     "control.requested": "ingest",
 }

@@ -12,11 +12,11 @@ from shared.broker.ladder import entry
 from shared.broker.port import Message
 from shared.broker.topology import DEAD, EVENTS, JOB_DELIVERY_LIMIT, JOBS, UNROUTED, jobs_queue, pool_topology
 from shared.contracts.ids import Address, fact_id, job_id
-from shared.contracts.jobs import Job
+from shared.contracts.jobs import Job, job_from_json
 from shared.contracts.messages import decode_job, encode_facts, encode_job
 from shared.errors import UnavailableError
 from tests.support.eventually import eventually
-from tests.unit.ingest.service import NOBODY, Service, serving
+from tests.unit.ingest.service import NOBODY, NOOP, Service, serving
 from tests.unit.ingest.test_append import ADDRESS, completed, processed, running
 
 
@@ -120,16 +120,29 @@ async def test_a_timer_that_died_is_counted_and_poisons_nothing(service: Service
     assert await service.woken() == set()
 
 
-async def test_a_job_without_a_pool_goes_on_when_the_pool_appears(service: Service) -> None:
-    job = Job(NOBODY, NOBODY, ADDRESS, "noop", pool="gpu.large")
-    await service.broker.publish_many([Message(JOBS, "gpu.large", encode_job(job), job.job_id)])
+async def waiting_for(service: Service, pool: str) -> Job:
+    """Start an execution whose only job waits for a pool without a queue, and return the job."""
+    execution_id = await service.started(NOOP.replace("{kind: noop}", f"{{kind: noop, pool: {pool}}}"))
+    await service.decide(execution_id)
+    row = await service.store.job(job_id(execution_id, Address("greet", task="greet", page=1, attempt=1)))
+    assert row is not None
+    return job_from_json(row.message)
+
+
+async def remembered(service: Service, count: int = 1) -> None:
     figures = service.parts.metrics.registry
 
-    async def remembered() -> bool:
+    async def look() -> bool:
         await service.clock.advance(0.01)
-        return figures.get_sample_value("redrive_ingest_unrouted_jobs") == 1
+        return figures.get_sample_value("redrive_ingest_unrouted_jobs") == count
 
-    await eventually(remembered)
+    await eventually(look)
+
+
+async def test_a_job_without_a_pool_goes_on_when_the_pool_appears(service: Service) -> None:
+    job = await waiting_for(service, "gpu.large")
+
+    await remembered(service)
     assert len(service.broker._queues[UNROUTED]) == 0
     await service.clock.advance(3 * LOOK_EVERY_S)
     await service.broker.declare(pool_topology("gpu.large"))
@@ -138,11 +151,12 @@ async def test_a_job_without_a_pool_goes_on_when_the_pool_appears(service: Servi
     (delivery,) = await service.taken(jobs_queue("gpu.large"))
     assert decode_job(delivery.body) == job
     assert dict(delivery.headers) == {}
-    assert figures.get_sample_value("redrive_ingest_unrouted_jobs") == 0
+    await remembered(service, 0)
 
 
 async def test_a_delayed_job_without_a_pool_waits_its_time_and_then_for_the_pool(service: Service) -> None:
-    job = Job(NOBODY, NOBODY, ADDRESS, "noop", pool="later")
+    job = await waiting_for(service, "later")
+    await remembered(service)
     exchange, key = entry(1.0, "later")
     await service.broker.publish_many([Message(exchange, key, encode_job(job), job.job_id)])
 
@@ -151,6 +165,22 @@ async def test_a_delayed_job_without_a_pool_waits_its_time_and_then_for_the_pool
     await service.clock.advance(2 * LOOK_EVERY_S)
 
     assert [decode_job(each.body).job_id for each in await service.taken(jobs_queue("later"))] == [job.job_id]
+
+
+@pytest.mark.parametrize("meanwhile", ["published by the sweep", "ended"])
+async def test_a_job_that_needs_no_way_any_more_is_not_published_again(service: Service, meanwhile: str) -> None:
+    job = await waiting_for(service, "gpu")
+    await remembered(service)
+    if meanwhile == "ended":
+        await service.report(job.execution_id, "greet~1.greet#1", status="success")
+    else:
+        assert await service.store.take_queued([job.job_id], 0) == {job.job_id}
+
+    await service.broker.declare(pool_topology("gpu"))
+    await service.clock.advance(2 * LOOK_EVERY_S)
+
+    assert await service.taken(jobs_queue("gpu")) == []
+    await remembered(service, 0)
 
 
 async def test_an_unrouted_message_that_cannot_be_read_is_counted(service: Service) -> None:
