@@ -1,0 +1,1 @@
+"""What the reference pages say about the code, made from the code."""
