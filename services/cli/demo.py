@@ -102,7 +102,7 @@ def what_next() -> str:
 What to try next:
   redrive run examples/tour.yaml --demo -o json       the same for programs
   redrive run examples/compensation.yaml --demo       a step that fails for good, and what undoes it
-  redrive validate examples/                          every mistake with its place
+  redrive validate examples/*.yaml                    every mistake with its place
   redrive test examples/tests/                        playbook tests on simulated time
   make dev                                            the system stays up, with its API and documentation"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ STDIN = "-"
 STDIN_SHOWN = "<stdin>"
 SUFFIXES = (".yaml", ".yml")
 MOST_BYTES = 64 * 1024 * 1024
+_TOP_KEYS = re.compile(rb"^(tests|workflow):", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,16 @@ class Unreadable:
 
 
 def read_all(names: Iterable[str]) -> Iterator[Source | Unreadable]:
-    """Yield every file once, folders as the playbooks below them in the order of their paths."""
+    """Yield every file once, folders as the playbooks below them in the order of their paths; tests are no playbooks."""
     seen: set[str] = set()
     for name in names:
         for found in _expand(name):
             shown = found if isinstance(found, str) else found.file
             if shown not in seen:
                 seen.add(shown)
-                yield read(found) if isinstance(found, str) else found
+                source = read(found) if isinstance(found, str) else found
+                if shown == name or not _holds_tests(source):
+                    yield source
 
 
 def read(name: str) -> Source | Unreadable:
@@ -63,6 +67,12 @@ def read(name: str) -> Source | Unreadable:
         return Unreadable(name, _reason(problem), _near(name))
     except (OSError, ValueError) as problem:
         return Unreadable(STDIN_SHOWN if name == STDIN else name, _reason(problem))
+
+
+def _holds_tests(source: Source | Unreadable) -> bool:
+    """Say whether a file is one of tests: those lie beside playbooks, and `redrive test` reads them."""
+    keys = _TOP_KEYS.findall(source.content) if isinstance(source, Source) else []
+    return b"tests" in keys and b"workflow" not in keys
 
 
 def _read_stdin() -> bytes:

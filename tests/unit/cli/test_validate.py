@@ -103,6 +103,17 @@ def test_a_folder_is_every_playbook_below_it_in_order(tmp_path: Path, capsys: py
     assert shown == [str(tmp_path / name) for name in ("a.yaml", "b.yml", "sub/c.yaml")]
 
 
+def test_tests_beside_playbooks_are_no_playbooks_unless_they_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    playbook = written(tmp_path, "a.yaml", GOOD)
+    tests = written(tmp_path, "tests/a.yaml", "playbook: ../a.yaml\ntests:\n  - name: one\n")
+
+    assert main(["validate", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"{playbook}: ok (playbook 'fetch_users', 2 steps)"]
+    assert main(["validate", tests]) == 2
+
+
 def test_a_file_named_twice_is_looked_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, "a.yaml", GOOD)
 
