@@ -44,7 +44,7 @@ class Unreadable:
 
 
 def read_all(names: Iterable[str]) -> Iterator[Source | Unreadable]:
-    """Yield every file once, folders as the playbooks below them in the order of their paths; tests are no playbooks."""
+    """Yield every file once, folders as the playbooks below them, without their tests, in the order of their paths."""
     seen: set[str] = set()
     for name in names:
         for found in _expand(name):
