@@ -51,7 +51,7 @@ rabbitmq: ## install RabbitMQ for the tests if it is missing and apt can
 	  fi; }
 
 test: $(READY) rabbitmq ## run every test; narrow it with ARGS="-k retry"
-	$(BIN)/pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n auto --dist loadscope $(ARGS)
 
 lint: $(READY) ## check style and formatting
 	$(BIN)/ruff check .

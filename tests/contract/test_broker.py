@@ -38,8 +38,6 @@ from shared.runtime.clock import Clock, ManualClock, SystemClock
 from tests.support import rabbit
 from tests.support.eventually import eventually
 
-pytestmark = pytest.mark.xdist_group("rabbit-contract")
-
 T = TypeVar("T")
 
 DEADLINE_S = 30.0

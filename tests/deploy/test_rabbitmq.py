@@ -26,7 +26,7 @@ from tests.deploy.nodes import VHOST, Node, container_environment, deployed_node
 from tests.support.compose import here, project, variables
 from tests.support.eventually import eventually
 
-pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.timeout(180)
 
 POOL = "default"
 SCALER = {"REDRIVE_BROKER_PASSWORD_SCALER": "a-password-of-this-test"}

@@ -18,7 +18,7 @@ from tests.deploy.running import Stack, running_stack
 from tests.support.repository import ROOT
 from tests.support.system import pause
 
-pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 DASHBOARD = json.loads((ROOT / "deploy/grafana/dashboards/redrive.json").read_text())
 PROMETHEUS = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())

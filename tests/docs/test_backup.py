@@ -17,7 +17,7 @@ from tests.support.repository import ROOT
 from tests.support.standing import Standing, standing_system
 from tests.support.system import pause
 
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PAGE = ROOT / "docs" / "operations" / "backup.md"
 WAITS = """\

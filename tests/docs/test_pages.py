@@ -22,7 +22,7 @@ from tests.support.rabbit import RabbitNode
 from tests.support.repository import ROOT, shown
 from tests.support.standing import Standing, served
 
-pytestmark = [pytest.mark.xdist_group("docs"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PAGES = [page for page in pages() if blocks(page)]
 # Files of examples are run by tests of their own: tests/e2e/test_examples.py, tests/unit/engine/test_playtests.py.

@@ -22,7 +22,7 @@ from shared.store.connecting import driver_url
 from tests.support.postgres import fetch, finished
 from tests.support.system import System, running_system
 
-pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 CORE = f"canary{uuid4().hex}"
 # Characters that are written differently in JSON, in URLs, in HTML and in Python.

@@ -15,7 +15,7 @@ import pytest
 from tests.support.postgres import execute, fetch, finished
 from tests.support.system import READY_WITHIN_S, System, pause, running_system, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PLAYBOOK = """
 apiVersion: redrive.io/v1

@@ -18,7 +18,7 @@ from tests.support.command import Place, command_place
 from tests.support.eventually import eventually
 from tests.support.system import OVER, free_port, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("embedded"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 # It takes one or two seconds; a server that waits for its clients would take twenty.
 WITHOUT_WAITING_S = 12.0

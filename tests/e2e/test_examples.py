@@ -15,7 +15,7 @@ from tests.support.postgres import execute, fetch, finished
 from tests.support.repository import ROOT, shown
 from tests.support.standing import Standing, served, shop_database, standing_system
 
-pytestmark = [pytest.mark.xdist_group("examples"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 FILES = examples()
 # What each example is there to show, as it is in the log: older names of events, in this order.

@@ -11,7 +11,7 @@ import pytest
 from tests.support.command import Place, command_place
 from tests.support.system import KEY, System, pause, running_system
 
-pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 PLAYBOOK = """\
 apiVersion: redrive.io/v1

@@ -17,7 +17,7 @@ from services.cli.__main__ import main
 from shared.broker.topology import OUTCOMES
 from tests.support.system import KEY, System, free_port, pause, running_system
 
-pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 GREET = """\

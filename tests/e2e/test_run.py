@@ -21,7 +21,7 @@ from tests.support.http_server import Answer, HttpServer, answer_json
 from tests.support.repository import ROOT
 from tests.support.system import free_port
 
-pytestmark = [pytest.mark.xdist_group("embedded"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 EXAMPLES = ROOT / "examples"
 NOBODY = 65534

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.system import System, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("system"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 RETRY_VOCABULARY = {
     "action_started", "action_completed", "action_error", "step_retry", "step_retry_exhausted", "step_completed",

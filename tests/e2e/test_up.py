@@ -17,7 +17,7 @@ from tests.support.command import Place, command_place
 from tests.support.eventually import eventually
 from tests.support.system import OVER, free_port
 
-pytestmark = [pytest.mark.xdist_group("up"), pytest.mark.timeout(280)]
+pytestmark = pytest.mark.timeout(280)
 
 PLAYBOOK = """\
 apiVersion: redrive.io/v1

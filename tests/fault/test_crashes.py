@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.system import System, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PLAYBOOK = """
 apiVersion: redrive.io/v1

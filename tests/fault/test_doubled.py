@@ -27,7 +27,7 @@ from tests.fault.test_crashes import PLAYBOOK, expected, story
 from tests.support.eventually import eventually
 from tests.support.system import KEY, System, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 class DoublingBroker(Broker):

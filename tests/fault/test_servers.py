@@ -13,7 +13,7 @@ from shared.broker.topology import jobs_queue
 from tests.support.postgres import fetch, finished
 from tests.support.system import System, pause, without_gaps
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(280)]
+pytestmark = pytest.mark.timeout(280)
 
 DELAYED = """
 apiVersion: redrive.io/v1

@@ -7,7 +7,7 @@ import pytest
 from tests.support.postgres import execute, fetch, finished
 from tests.support.system import System
 
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 ITERATIONS = 6
 ROWS = 50

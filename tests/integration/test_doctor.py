@@ -24,7 +24,6 @@ from tests.support.system import free_port
 
 pytest_plugins = ("tests.support.stores",)
 pytestmark = [
-    pytest.mark.xdist_group("rabbit-doctor"),
     pytest.mark.skipif(not rabbit.available(), reason="RabbitMQ is not installed"),
     pytest.mark.timeout(200),
 ]

@@ -17,7 +17,6 @@ from tests.support.postgres import fetch, finished
 from tests.support.system import System, free_port, pause, running_system, without_gaps
 
 pytestmark = [
-    pytest.mark.xdist_group("ingest-process"),
     pytest.mark.timeout(300),
 ]
 

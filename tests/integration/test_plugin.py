@@ -22,7 +22,7 @@ from tests.support.repository import ROOT
 from tests.support.system import System, running_system
 from tests.unit.worker.given import a_job
 
-pytestmark = [pytest.mark.xdist_group("plugin"), pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 PLUGIN = ROOT / "examples" / "plugin"
 PLAYBOOK = (PLUGIN / "greet.yaml").read_text(encoding="utf-8")

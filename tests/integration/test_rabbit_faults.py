@@ -20,7 +20,6 @@ from tests.support.eventually import eventually
 from tests.support.rabbit import RabbitNode
 
 pytestmark = [
-    pytest.mark.xdist_group("rabbit-faults"),
     pytest.mark.timeout(240),
 ]
 

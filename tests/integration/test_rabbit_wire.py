@@ -18,10 +18,6 @@ from tests.support import rabbit
 from tests.support.eventually import eventually
 from tests.support.rabbit import Wire
 
-pytestmark = [
-    pytest.mark.xdist_group("rabbit-contract"),
-]
-
 DEADLINE_S = 30.0
 
 

@@ -29,10 +29,6 @@ from tests.support import rabbit
 from tests.support.eventually import eventually
 from tests.support.repository import ROOT
 
-pytestmark = [
-    pytest.mark.xdist_group("rabbit-worker"),
-]
-
 CRASH_POINTS = ("worker.after_receive", "worker.after_run", "worker.before_ack", "worker.after_ack")
 
 
