@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 
-YOUNG = 50_000
-MIDDLE = 20
-OLD = 50
+YOUNG = 300_000
+MIDDLE = 10
+OLD = 10
 
 
 def collect_rarely() -> None:
