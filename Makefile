@@ -13,6 +13,9 @@ RUNTIME := ingest,orchestrator,worker,cli,embedded
 EXTRAS := $(RUNTIME),test,lint
 EVERY_EXTRA := ingest,orchestrator,worker,cli,embedded,test,lint
 
+# Tests wait much of their time for servers, so there is one process more than there are cores.
+TEST_PROCESSES ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
 export PYTHONUNBUFFERED := 1
@@ -51,7 +54,7 @@ rabbitmq: ## install RabbitMQ for the tests if it is missing and apt can
 	  fi; }
 
 test: $(READY) rabbitmq ## run every test; narrow it with ARGS="-k retry"
-	$(BIN)/pytest -n auto --dist loadscope $(ARGS)
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadscope $(ARGS)
 
 lint: $(READY) ## check style and formatting
 	$(BIN)/ruff check .

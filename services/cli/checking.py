@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from services.cli.files import Source, Unreadable, read_all
+from services.cli.files import Source, Unreadable, read_playbook_files
 from services.cli.kinds import known_kinds
 from services.cli.output import add_colour_option, complain, painted, print_json, printable, wants_colour
 from shared.language.compile import Compiled, compile_playbook
@@ -98,7 +98,7 @@ def counted(count: int, noun: str) -> str:
 
 def _checked(names: Sequence[str], judge: Judge) -> Iterator[Checked]:
     kinds = known_kinds()
-    for source in read_all(names):
+    for source in read_playbook_files(names):
         if isinstance(source, Unreadable):
             yield Checked(source, (source.diagnostic(),), None)
         else:

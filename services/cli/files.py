@@ -43,17 +43,23 @@ class Unreadable:
         return Diagnostic(self.file, 1, 1, Severity.ERROR, "unreadable", self.reason, self.hint)
 
 
+def read_playbook_files(names: Iterable[str]) -> Iterator[Source | Unreadable]:
+    """Yield every file once, without the tests that lie beside playbooks, unless they are named."""
+    named = set(names)
+    for source in read_all(names):
+        if source.file in named or not _holds_tests(source):
+            yield source
+
+
 def read_all(names: Iterable[str]) -> Iterator[Source | Unreadable]:
-    """Yield every file once, folders as the playbooks below them, without their tests, in the order of their paths."""
+    """Yield every file once, folders as the YAML files below them in the order of their paths."""
     seen: set[str] = set()
     for name in names:
         for found in _expand(name):
             shown = found if isinstance(found, str) else found.file
             if shown not in seen:
                 seen.add(shown)
-                source = read(found) if isinstance(found, str) else found
-                if shown == name or not _holds_tests(source):
-                    yield source
+                yield read(found) if isinstance(found, str) else found
 
 
 def read(name: str) -> Source | Unreadable:

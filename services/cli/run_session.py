@@ -6,11 +6,11 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from services.cli.demo import demo_service, what_next
 from services.cli.exit_codes import ExitCode
@@ -166,17 +166,28 @@ def _say_what_becomes(run: Run, report: Report) -> None:
         complain(f"redrive run: the execution {report.execution_id} goes on when the system does: {again}")
 
 
-def _logs(path: Path | None) -> AbstractContextManager[Any]:
-    """Send the services' logs to a file, or nowhere."""
+@contextmanager
+def _logs(path: Path | None) -> Iterator[None]:
+    """Send the services' logs to a file, or nowhere; afterwards they go where they went before."""
     from shared.runtime.logs import write_json_logs
 
-    if path is None:
-        logging.getLogger().handlers[:] = [logging.NullHandler()]
-        logging.getLogger().setLevel(logging.CRITICAL)
-        return nullcontext()
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     try:
-        file = path.open("a", encoding="utf-8", buffering=1)
+        with nullcontext() if path is None else _opened(path) as file:
+            if file is None:
+                root.handlers[:] = [logging.NullHandler()]
+                root.setLevel(logging.CRITICAL)
+            else:
+                write_json_logs("run", "INFO", file)
+            yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("a", encoding="utf-8", buffering=1)
     except OSError as problem:
         sys.exit(_ended_badly(f"cannot write {path}: {problem.strerror}", ExitCode.INVALID))
-    write_json_logs("run", "INFO", file)
-    return file
