@@ -6,9 +6,12 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from typing_extensions import override
+
+from tests.support.loopback import LoopbackServer
 
 
 @dataclass(frozen=True)
@@ -54,48 +57,22 @@ def answer_json(value: Any, status: int = 200, **headers: str) -> Answer:
     return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **named})
 
 
-class HttpServer:
+class HttpServer(LoopbackServer):
     """Serves a script, or a list of answers of which the last one repeats; remembers what it was asked."""
 
     def __init__(self, script: Script | Answer | list[Answer]) -> None:
+        super().__init__()
         self._script = script if callable(script) else _in_turn([script] if isinstance(script, Answer) else script)
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.requests: list[Request] = []
         self.connections = 0
-        self.url = ""
 
-    async def __aenter__(self) -> HttpServer:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
+    @override
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while request := await _read_request(reader):
-                self.requests.append(request)
-                if not await _said(writer, self._script(request), request):
-                    break
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        self.connections += 1
+        while request := await _read_request(reader):
+            self.requests.append(request)
+            if not await _said(writer, self._script(request), request):
+                break
 
 
 def _in_turn(answers: list[Answer]) -> Script:
