@@ -23,10 +23,7 @@ from tests.support.storing import apply_all, created, new_job, queued
 from tests.support.system import free_port
 
 pytest_plugins = ("tests.support.stores",)
-pytestmark = [
-    pytest.mark.skipif(not rabbit.available(), reason="RabbitMQ is not installed"),
-    pytest.mark.timeout(200),
-]
+pytestmark = pytest.mark.timeout(200)
 
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, Any]]]]]
 

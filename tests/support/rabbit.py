@@ -242,11 +242,6 @@ class Wire:
             sink.close()
 
 
-def available() -> bool:
-    """Say whether RabbitMQ is installed here."""
-    return shutil.which("epmd") is not None and (LIBRARY.is_dir() or shutil.which("rabbitmq-server") is not None)
-
-
 @cache
 def shared_node() -> RabbitNode:
     """Return the node that the tests of this process have in common, started at first use."""
