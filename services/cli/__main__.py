@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import gc
 import importlib
 import io
@@ -49,6 +51,16 @@ class Command(Protocol):
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Do it and return the exit code."""
+
+
+def whole_process() -> NoReturn:
+    """Run the command line of this process and end it, without taking apart what the system takes back anyway."""
+    code = main()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -173,4 +185,4 @@ def _discard_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    whole_process()

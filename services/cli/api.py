@@ -14,6 +14,7 @@ import httpx
 from services.cli.exit_codes import ExitCode
 from services.cli.output import printable
 from shared.contracts.references import MISSING, is_reference, member
+from shared.runtime.http_client import api_client
 
 PATIENCE_S = 30.0
 PAUSE_S = 0.5
@@ -41,14 +42,10 @@ class Api:
     """A client of one server."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        timeout = httpx.Timeout(60.0, connect=10.0)
         self._url = url
         self._values: dict[str, Any] = {}
         try:
-            self._client = httpx.AsyncClient(
-                base_url=f"{url.rstrip('/')}/api/v1", headers=headers, timeout=timeout, trust_env=False
-            )
+            self._client = api_client(f"{url.rstrip('/')}/api/v1", key, answer_s=60.0, connect_s=10.0)
         except (httpx.InvalidURL, UnicodeEncodeError, ValueError):
             raise ApiError(ExitCode.INVALID, f"not the address of a server: {printable(url)}") from None
 

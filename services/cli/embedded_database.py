@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from services.cli.data_folder import DataFolder
-from shared.runtime.embedded import CACHE, WHEEL, PrivatePostgres
+from shared.runtime.embedded import CACHE, MAKING, WHEEL, PrivatePostgres
 from shared.runtime.embedded_template import DataTemplate
 from shared.store.migrations_place import migrations_mark
 
@@ -74,7 +74,7 @@ def _template() -> DataTemplate:
     program = Path(next(iter(places or ()), "")) / "pginstall" / "bin" / "postgres"
     about = program.stat() if program.is_file() else None
     version = f"{about.st_size:x}-{about.st_mtime_ns:x}" if about is not None else "none"
-    return DataTemplate(_cache(), f"{version}-{migrations_mark()}-{os.geteuid()}")
+    return DataTemplate(_cache(), f"{MAKING}-{version}-{migrations_mark()}-{os.geteuid()}")
 
 
 def _cache() -> Path:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from services.cli.demo import demo_service, what_next
 from services.cli.exit_codes import ExitCode
 from services.cli.output import complain, print_json
 from services.cli.run_inputs import Playbook
@@ -47,6 +46,8 @@ def run_to_the_end(run: Run) -> int:
     with ExitStack() as stack:
         stack.enter_context(_logs(run.log))
         if run.is_demo:
+            from services.cli.demo import demo_service
+
             run.workload["api_url"] = stack.enter_context(demo_service())
         return asyncio.run(_until_asked_to_stop(run))
 
@@ -153,6 +154,8 @@ def _told(run: Run, report: Report) -> int:
     if report.status != "completed" and run.quiet and not run.is_json:
         complain(f"redrive run: {report.status}: {(report.error or {}).get('message')}")
     if run.is_demo and not run.quiet:
+        from services.cli.demo import what_next
+
         complain(what_next())
     return ExitCode.OK if report.status == "completed" else ExitCode.EXECUTION_FAILED
 

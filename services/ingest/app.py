@@ -48,8 +48,9 @@ from shared.store.port import Store
 
 PREPARE_EVERY_S = 6 * 3600.0
 FLUSH_S = 2.0
-ROUTERS = tuple(
-    module.router
+# Given as they are: a router that is included builds each of its routes once more.
+ROUTES = [
+    route
     for module in (
         playbooks,
         schema,
@@ -67,7 +68,8 @@ ROUTERS = tuple(
         docs,
         health,
     )
-)
+    for route in module.router.routes
+]
 
 _log = Log("redrive.ingest")
 
@@ -92,14 +94,12 @@ def create_app(store: Store, broker: Broker, settings: Settings, clock: Clock) -
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=openapi.operation_id,
+        routes=list(ROUTES),
         lifespan=lifespan,
     )
     app.state.parts = parts
-    app.state.accesses = openapi.accesses_of([route for router in ROUTERS for route in router.routes])
+    app.state.accesses = openapi.accesses_of(ROUTES)
     problems.install(app)
-    for router in ROUTERS:
-        app.include_router(router)
     openapi.install(app)
     app.add_middleware(Observed, metrics=metrics, clock=clock)
     return app

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from services.ingest import strict_json
 from services.ingest.auth import access_of
+from services.ingest.openapi import operation_id
 from services.ingest.parts import parts_of
 from services.ingest.problems import Problem, invalid
 from shared.language.diagnostics import did_you_mean
@@ -78,6 +79,17 @@ class GuardedRoute(APIRoute):
             return await handle(inner)
 
         return guarded
+
+
+def guarded_router(tag: str, prefix: str = "", *, in_schema: bool = True) -> APIRouter:
+    """Return a router whose routes are guarded; they are whole, so the application takes them as they are."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=GuardedRoute,
+        generate_unique_id_function=operation_id,
+        include_in_schema=in_schema,
+    )
 
 
 def _check_query(request: Request, known: list[str]) -> None:

@@ -15,6 +15,7 @@ from shared.contracts.jobs import Job
 from shared.contracts.outcomes import failure
 from shared.errors import UnavailableError
 from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.http_client import api_client
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
@@ -39,9 +40,7 @@ class HttpKeychain(Keychain):
         clock: Clock | None = None,
         tokens: Tokens | None = None,
     ) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(10.0, connect=5.0)
-        self._client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._client = api_client(url, token, answer_s=10.0, connect_s=5.0)
         self._clock = clock or SystemClock()
         self._patience_s = patience_s
         self._remember_s = remember_s

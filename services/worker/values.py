@@ -15,6 +15,7 @@ from shared.contracts.references import is_reference
 from shared.engine.world import reference_to
 from shared.errors import RejectedError, UnavailableError
 from shared.runtime.clock import Clock, SystemClock
+from shared.runtime.http_client import api_client
 
 CACHE_BYTES = 64 * 1024 * 1024
 UNCHANGING = "sha256:"
@@ -64,9 +65,7 @@ class HttpValues(Values):
     """Keeps values at ingest; what was loaded lately is remembered, up to a size."""
 
     def __init__(self, url: str, token: str, *, patience_s: float = 30.0, clock: Clock | None = None) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        timeout = httpx.Timeout(60.0, connect=5.0)
-        self._client = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, trust_env=False)
+        self._client = api_client(url, token, answer_s=60.0, connect_s=5.0)
         self._patience_s = patience_s
         self._clock = clock or SystemClock()
         self._remembered = _Remembered(CACHE_BYTES)

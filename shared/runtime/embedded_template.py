@@ -1,4 +1,4 @@
-"""Data of a private Postgres made once and copied from then on: a folder of the cache for each version and schema."""
+"""Data of a private Postgres made once and unpacked from then on: an archive for each version and schema."""
 
 from __future__ import annotations
 
@@ -14,19 +14,23 @@ from pathlib import Path
 UNUSED_S = 30 * 24 * 3600.0
 ABANDONED_S = 3600.0
 _DRAFT = ".draft-"
+_LOCK = "lock"
 
 
 class DataTemplate:
-    """One folder of the cache, whole or not there, that new data is copied from."""
+    """One archive of the cache, whole or not there, that new data comes from.
+
+    An archive, for a file takes longer to make than its few bytes to write, and data has hundreds of them.
+    """
 
     def __init__(self, cache: Path, name: str) -> None:
         self._cache = cache
-        self._place = cache / f"data-{name}"
+        self._place = cache / f"data-{name}.tar"
 
     @property
     def exists(self) -> bool:
         """Say whether there is something to copy."""
-        return (self._place / "PG_VERSION").is_file()
+        return self._place.is_file()
 
     def copy_to(self, target: Path) -> bool:
         """Copy the template to where nothing is yet, and say whether that was done."""
@@ -35,7 +39,10 @@ class DataTemplate:
                 return False
             with self._locked(fcntl.LOCK_SH):
                 os.utime(self._place)
-                return self.exists and _copied(self._place, target)
+                if _unpacked(self._place, target):
+                    return True
+                self._place.unlink(missing_ok=True)  # the next data that is made takes its place
+                return False
         except OSError:
             return False
 
@@ -46,34 +53,47 @@ class DataTemplate:
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked(fcntl.LOCK_EX):
                 self._clear()
-                if not self.exists and _copied(data, draft):
+                if not self.exists and _packed(data, draft):
                     draft.rename(self._place)
         except OSError:
             pass  # a cache that cannot be written costs time and nothing else
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            draft.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         """Remove what nobody used for long, and what was left half made."""
         now = time.time()
         for found in self._cache.iterdir():
             limit_s = ABANDONED_S if found.name.startswith(_DRAFT) else UNUSED_S
-            if found.is_dir() and found != self._place and now - found.stat().st_mtime > limit_s:
+            if found.name == _LOCK or found == self._place or now - found.stat().st_mtime <= limit_s:
+                continue
+            if found.is_dir():
                 shutil.rmtree(found, ignore_errors=True)
+            else:
+                found.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _locked(self, how: int) -> Iterator[None]:
-        """Keep others from removing what is being copied."""
-        with (self._cache / "lock").open("a") as lock:
+        """Keep others from removing what is being unpacked."""
+        with (self._cache / _LOCK).open("a") as lock:
             fcntl.flock(lock, how)
             yield
 
 
-def _copied(source: Path, target: Path) -> bool:
-    """Copy a folder with owners and modes, by the system's own program, which leaves our process its time."""
-    done = subprocess.run(
-        ["cp", "-a", str(source), str(target)], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
-    if done.returncode != 0:
-        shutil.rmtree(target, ignore_errors=True)
-    return done.returncode == 0
+def _packed(source: Path, archive: Path) -> bool:
+    """Pack a folder; as in unpacking, the system's own program leaves our process its time."""
+    return source.is_dir() and _done("-cf", str(archive), "-C", str(source), ".")
+
+
+def _unpacked(archive: Path, target: Path) -> bool:
+    """Unpack a folder with owners and modes, all of it or nothing."""
+    target.mkdir(mode=0o700)
+    if _done("-xpf", str(archive), "-C", str(target)) and (target / "PG_VERSION").is_file():
+        return True
+    shutil.rmtree(target, ignore_errors=True)
+    return False
+
+
+def _done(*arguments: str) -> bool:
+    command = ["tar", "--numeric-owner", *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0

@@ -65,7 +65,7 @@ def test_a_template_is_kept_once_however_many_want_to(folder: Path) -> None:
         made = list(pool.map(template.copy_to, [folder / f"copy-{n}" for n in range(4)]))
 
     assert made == [True] * 4
-    assert {path.name for path in (folder / "cache").iterdir()} == {"data-v1", "lock"}
+    assert {path.name for path in (folder / "cache").iterdir()} == {"data-v1.tar", "lock"}
 
 
 def test_a_copy_that_fails_leaves_nothing_and_the_data_is_made_anew(folder: Path) -> None:
@@ -78,13 +78,24 @@ def test_a_copy_that_fails_leaves_nothing_and_the_data_is_made_anew(folder: Path
     assert {path.name for path in (folder / "cache").iterdir()} == {"lock"}
 
 
+def test_an_archive_that_is_cut_off_is_not_used(folder: Path) -> None:
+    template = kept_template(folder)
+    archive = folder / "cache" / "data-v1.tar"
+    os.truncate(archive, archive.stat().st_size // 2)
+
+    assert not template.copy_to(folder / "half")
+    assert not (folder / "half").exists()
+    assert not template.exists
+
+
 def test_what_nobody_uses_any_more_is_cleared(folder: Path) -> None:
     cache = folder / "cache"
-    for name, age_s in (("data-old", UNUSED_S + 60), ("data-new", 60), (".draft-1", ABANDONED_S + 60)):
-        (cache / name).mkdir(parents=True)
+    cache.mkdir()
+    for name, age_s in (("data-old.tar", UNUSED_S + 60), ("data-new.tar", 60), (".draft-1", ABANDONED_S + 60)):
+        (cache / name).touch()
         then = (cache / name).stat().st_mtime - age_s
         os.utime(cache / name, (then, then))
 
     kept_template(folder)
 
-    assert {path.name for path in cache.iterdir()} == {"data-v1", "data-new", "lock"}
+    assert {path.name for path in cache.iterdir()} == {"data-v1.tar", "data-new.tar", "lock"}

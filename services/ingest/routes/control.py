@@ -6,12 +6,12 @@ import json
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import Path, Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
 from services.ingest.facts import accept_facts
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.models import ControlRequest, Name, RedriveRequest, SignalRequest
 from services.ingest.openapi import problems
 from services.ingest.parts import Parts, parts_of, principal_of
@@ -26,7 +26,7 @@ from shared.language.diagnostics import did_you_mean
 from shared.runtime.ids import new_id
 from shared.store.records import OVER, ExecutionRow
 
-router = APIRouter(prefix="/api/v1/executions", tags=["executions"], route_class=GuardedRoute)
+router = guarded_router("executions", "/api/v1/executions")
 
 _POSSIBLE = {
     "cancel": frozenset({"new", "running", "paused"}),

@@ -6,11 +6,11 @@ import hashlib
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import Header, Path, Query, Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.models import CredentialRequest, Name
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of, principal_of
@@ -20,7 +20,7 @@ from shared.contracts.credentials import BadCredentialError, checked_fields, kin
 from shared.store.port import ChangedError
 from shared.store.records import CredentialRow, SealedCredential
 
-router = APIRouter(prefix="/api/v1/credentials", tags=["credentials"], route_class=GuardedRoute)
+router = guarded_router("credentials", "/api/v1/credentials")
 
 CredentialName = Annotated[Name, Path(description="The credential's name.")]
 IfMatch = Annotated[

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas_operations as schemas
 from services.ingest import views
 from services.ingest.auth import needs
 from services.ingest.dead_letters import sent_again
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of, principal_of
 from services.ingest.problems import Problem, not_found
 from services.ingest.routes.paging import Cursor, Limit
 from shared.store.records import AuditEntry, DeadLetterRow
 
-router = APIRouter(prefix="/api/v1/dead-letters", tags=["dead letters"], route_class=GuardedRoute)
+router = guarded_router("dead letters", "/api/v1/dead-letters")
 
 _SETTLED: dict[str, Any] = {"response_model": schemas.SettledDeadLetter, "responses": problems(404, 409)}
 

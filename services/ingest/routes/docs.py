@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 
 _FOLDER = Path(__file__).resolve().parent.parent / "docs"
 _POLICY = (
@@ -15,7 +15,7 @@ _POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-router = APIRouter(tags=["docs"], route_class=GuardedRoute, include_in_schema=False)
+router = guarded_router("docs", in_schema=False)
 
 
 @router.get("/docs")

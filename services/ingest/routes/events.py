@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import Header, Query, Request, Response
 from pydantic import ValidationError
 from starlette.responses import StreamingResponse
 
@@ -13,7 +13,7 @@ from services.ingest import schemas, views
 from services.ingest.auth import needs
 from services.ingest.emit import EmitError, EmittedEvent, fact_of
 from services.ingest.facts import accept_facts
-from services.ingest.guard import GuardedRoute, check_json
+from services.ingest.guard import check_json, guarded_router
 from services.ingest.log import read_log
 from services.ingest.models import MAX_BATCH, TEXT_PATTERN
 from services.ingest.openapi import body, problems, reference_to
@@ -32,7 +32,7 @@ from shared.store.port import Store
 MAX_SEQ = 2**62
 EXPLAIN_MOST = 20_000
 
-router = APIRouter(prefix="/api/v1", tags=["events"], route_class=GuardedRoute)
+router = guarded_router("events", "/api/v1")
 
 After = Annotated[int, Query(ge=0, le=MAX_SEQ, description="The place in the log after which it goes on.")]
 Types = Annotated[

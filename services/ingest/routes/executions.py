@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
 from services.ingest.consuming import wait_for
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.models import BatchRequest, ExecutionRequest, Time
 from services.ingest.openapi import problems
 from services.ingest.parts import Parts, parts_of, principal_of
@@ -22,7 +22,7 @@ from shared.store.records import OVER, ExecutionFilter, ExecutionRow
 FIRST_LOOK_S = 0.02
 _ENDED = "It ended while it was waited for."
 
-router = APIRouter(prefix="/api/v1", tags=["executions"], route_class=GuardedRoute)
+router = guarded_router("executions", "/api/v1")
 
 Status = Literal["new", "running", "paused", "completed", "failed", "cancelled"]
 Wait = Annotated[float, Query(ge=0, le=300, description="Seconds to wait for the end.")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.parts import Parts, parts_of
 from services.ingest.views import shown
 from shared.broker.topology import OUTCOMES
@@ -16,7 +16,7 @@ from shared.runtime.telemetry import exposition
 
 CHECK_WITHIN_S = 3.0
 
-router = APIRouter(tags=["health"], route_class=GuardedRoute)
+router = guarded_router("health")
 
 
 @router.get("/healthz", response_model=schemas.Health)

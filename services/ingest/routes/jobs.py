@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.models import MAX_DELAY_S, ControlRequest, Identity, RescheduleRequest
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of, principal_of
@@ -19,7 +19,7 @@ from services.ingest.retiming import cancel, reschedule
 from services.ingest.routes.paging import Cursor, Limit, Text
 from shared.store.records import JobFilter, JobRow
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=GuardedRoute)
+router = guarded_router("jobs", "/api/v1/jobs")
 
 _CHANGED: dict[str, Any] = {
     "status_code": 202,

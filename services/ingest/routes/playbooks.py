@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
 from services.ingest.catalogue import judge, register
-from services.ingest.guard import YAML, GuardedRoute, is_json, media_type
+from services.ingest.guard import YAML, guarded_router, is_json, media_type
 from services.ingest.models import PATH_PATTERN, PlaybookPath, PlaybookText
 from services.ingest.openapi import body, problems, reference_to
 from services.ingest.parts import parts_of
@@ -22,7 +22,7 @@ from shared.language.codec import digest
 
 _PATTERN = re.compile(PATH_PATTERN)
 
-router = APIRouter(prefix="/api/v1/playbooks", tags=["playbooks"], route_class=GuardedRoute)
+router = guarded_router("playbooks", "/api/v1/playbooks")
 
 _BODY = body(
     application__json=reference_to(PlaybookText),

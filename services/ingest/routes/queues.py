@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of
 from shared.broker.port import QueueStats
@@ -19,7 +19,7 @@ from shared.store.records import PoolLoad
 HEARD_WITHIN_S = 120.0
 INTERNAL = (EVENTS, OUTCOMES, TIMERS, DEAD, UNROUTED)
 
-router = APIRouter(prefix="/api/v1", tags=["workers"], route_class=GuardedRoute)
+router = guarded_router("workers", "/api/v1")
 
 
 @router.get("/queues", response_model=schemas.Queues, responses=problems())

@@ -7,12 +7,12 @@ import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import Header, Path, Request, Response
 from starlette.responses import StreamingResponse
 
 from services.ingest import schemas, strict_json, views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute, check_json
+from services.ingest.guard import check_json, guarded_router
 from services.ingest.openapi import body, problems
 from services.ingest.parts import parts_of
 from services.ingest.problems import Problem
@@ -23,7 +23,7 @@ PAGE = 1000
 
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})")
 
-router = APIRouter(prefix="/api/v1/results", tags=["results"], route_class=GuardedRoute)
+router = guarded_router("results", "/api/v1/results")
 
 Reference = Annotated[str, Path(max_length=1000, description="As in `_ref`: sha256:… or loop:…")]
 _VALUE: dict[str, Any] = {"content": {"application/json": {"schema": {}}}}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.kinds import known_kinds
 from services.ingest.views import shown
 from shared.language.schema import playbook_schema
 
-router = APIRouter(prefix="/api/v1/schema", tags=["playbooks"], route_class=GuardedRoute)
+router = guarded_router("playbooks", "/api/v1/schema")
 
 
 @router.get("/playbook.json", response_model=dict[str, Any])

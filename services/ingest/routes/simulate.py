@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas_operations as schemas
 from services.ingest import views
 from services.ingest.auth import needs
 from services.ingest.catalogue import judge, unfit
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.log import read_log
 from services.ingest.models import SimulateRequest
 from services.ingest.openapi import problems
@@ -32,7 +32,7 @@ MOST_EVENTS = 20_000
 MOST_VALUES = 1_000
 MOST_SHOWN = 1_000
 
-router = APIRouter(prefix="/api/v1/executions", tags=["executions"], route_class=GuardedRoute)
+router = guarded_router("executions", "/api/v1/executions")
 
 
 @router.post("/{execution_id:uuid}:simulate", response_model=schemas.Simulation, responses=problems(404, 409, 413, 415))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from services.ingest import schemas_operations as schemas
 from services.ingest import views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.log import read_log
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of
@@ -18,7 +18,7 @@ from shared.engine.timeline import TYPES, AttemptSpan, timeline
 
 MOST_EVENTS = 20_000
 
-router = APIRouter(prefix="/api/v1/executions", tags=["executions"], route_class=GuardedRoute)
+router = guarded_router("executions", "/api/v1/executions")
 
 
 @router.get("/{execution_id:uuid}/timeline", response_model=schemas.Timeline, responses=problems(404))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from services.ingest import schemas, views
 from services.ingest.auth import needs
-from services.ingest.guard import GuardedRoute
+from services.ingest.guard import guarded_router
 from services.ingest.openapi import problems
 from services.ingest.parts import parts_of
 
-router = APIRouter(prefix="/api/v1", tags=["workers"], route_class=GuardedRoute)
+router = guarded_router("workers", "/api/v1")
 
 
 @router.get("/workers", response_model=schemas.Workers, responses=problems())

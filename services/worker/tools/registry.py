@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from typing_extensions import override
 
+from services.worker.late import Late
 from services.worker.tools.port import Call, Tool
 from shared.contracts.outcomes import Outcome, failure
 from shared.runtime.logs import Log
@@ -19,8 +20,8 @@ _log = Log("redrive.worker.tools")
 class Registry:
     """Tools by their kind, each made once; of two with one kind the first is kept."""
 
-    def __init__(self, tools: Iterable[Tool], disabled: Collection[str] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
+    def __init__(self, tools: Iterable[Tool | Late[Tool]], disabled: Collection[str] = ()) -> None:
+        self._tools: dict[str, Tool | Late[Tool]] = {}
         self._disabled = frozenset(disabled)
         for tool in tools:
             if self._tools.setdefault(tool.kind, tool) is not tool:
@@ -33,17 +34,25 @@ class Registry:
 
     def find(self, kind: str) -> Tool | None:
         """Return the tool of a kind, or nothing; one that is turned off says so when it is called."""
-        return DisabledTool(kind) if kind in self._disabled else self._tools.get(kind)
+        if kind in self._disabled:
+            return DisabledTool(kind)
+        found = self._tools.get(kind)
+        return found.get() if isinstance(found, Late) else found
 
     async def open(self) -> None:
-        """Let every tool that may be used get ready."""
-        for kind in self.kinds:
-            await self._tools[kind].open()
+        """Let every tool that is made and may be used get ready."""
+        for tool in self._made():
+            if tool.kind not in self._disabled:
+                await tool.open()
 
     async def close(self) -> None:
-        """Close every tool."""
-        for tool in self._tools.values():
+        """Close every tool that was made."""
+        for tool in self._made():
             await tool.close()
+
+    def _made(self) -> list[Tool]:
+        found = (tool.made if isinstance(tool, Late) else tool for tool in self._tools.values())
+        return [tool for tool in found if tool is not None]
 
 
 class DisabledTool(Tool):

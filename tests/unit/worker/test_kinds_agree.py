@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from services.worker.built_in import built_in_sinks, built_in_tools
+from services.worker.late import Late
 from services.worker.settings import Settings
 from services.worker.tools.configs import Config
 from services.worker.values import MemoryValues
@@ -20,10 +21,14 @@ OF_EVERY_TASK = {"timeout"}
 OF_EVERY_SINK = {"data"}
 
 
+def made(things: Sequence[Any]) -> list[Any]:
+    return [thing.get() if isinstance(thing, Late) else thing for thing in things]
+
+
 def modelled(things: Sequence[Any], kinds: Mapping[str, Kind]) -> list[Any]:
     return [
         pytest.param(kinds[thing.kind], thing.config_model, id=thing.kind)
-        for thing in things
+        for thing in made(things)
         if thing.config_model is not None
     ]
 
@@ -45,6 +50,12 @@ def test_a_sink_takes_exactly_the_fields_of_its_kind(kind: Kind, model: type[Con
 
 
 def test_models_are_found() -> None:
-    with_model = {tool.kind for tool in built_in_tools(SETTINGS, MemoryValues()) if tool.config_model is not None}
+    tools = made(built_in_tools(SETTINGS, MemoryValues()))
+    with_model = {tool.kind for tool in tools if tool.config_model is not None}
 
     assert "postgres" in with_model
+
+
+@pytest.mark.parametrize("thing", [*built_in_tools(SETTINGS, MemoryValues()), *built_in_sinks(SETTINGS)])
+def test_what_is_made_late_is_of_the_kind_that_it_is_known_by(thing: Any) -> None:
+    assert made([thing])[0].kind == thing.kind
