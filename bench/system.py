@@ -19,7 +19,7 @@ from shared.runtime.embedded import PrivatePostgres
 from shared.store.migrate import upgrade
 from tests.support.postgres import connect, fetch
 from tests.support.rabbit import new_node
-from tests.support.system import KEY, OVER, System, free_port
+from tests.support.system import KEY, OVER, OwnServers, System, free_port
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LOOK_EVERY_S = 0.025
@@ -47,7 +47,7 @@ def arguments(what: str) -> argparse.ArgumentParser:
 class Bench:
     """A running system, and what a benchmark asks of it."""
 
-    def __init__(self, system: System, options: argparse.Namespace) -> None:
+    def __init__(self, system: OwnServers, options: argparse.Namespace) -> None:
         self.system = system
         self.options = options
         self.client = httpx.Client(
@@ -126,7 +126,7 @@ class Bench:
     def cpu_s(self) -> dict[str, float]:
         """Return the processor time that each service, Postgres and RabbitMQ used so far."""
         found = {name: sum(map(_cpu_s, pids)) for name, pids in self._pids().items()}
-        for name, owner in (("postgres", self.system.postgres._process), ("rabbitmq", self.system.rabbit._server)):
+        for name, owner in (("postgres", self.system.postgres._process), ("rabbitmq", self.system.node._server)):
             found[name] = sum(map(_cpu_s, _tree(owner.pid))) if owner is not None else 0.0
         return found
 
@@ -151,7 +151,7 @@ def running(options: argparse.Namespace) -> Iterator[Bench]:
         postgres.start()
         asyncio.run(upgrade(postgres.url()))
         node = new_node()
-        system = System(postgres, postgres.url(), node, folder)
+        system = OwnServers(postgres, postgres.url(), node, folder)
         bench = Bench(system, options)
         try:
             bench.start()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.rabbit import RabbitNode, new_node
+from tests.support.rabbit import Room
 from tests.support.standing import Standing, shop_database, standing_system
 
 
@@ -25,10 +25,6 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def broker() -> Iterator[RabbitNode]:
+def broker() -> Room:
     """Give a broker that playbooks may publish to."""
-    node = new_node()
-    try:
-        yield node
-    finally:
-        node.remove()
+    return Room()

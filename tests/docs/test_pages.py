@@ -18,7 +18,7 @@ from tests.support.documents import Block, Command, blocks, commands, pages
 from tests.support.fragments import completed, is_playbook, is_test_file
 from tests.support.http_server import Answer, Request, answer_json
 from tests.support.page_commands import NOT_CHECKED, Stage, assert_said
-from tests.support.rabbit import RabbitNode
+from tests.support.rabbit import Room
 from tests.support.repository import ROOT, shown
 from tests.support.standing import Standing, served
 
@@ -169,7 +169,7 @@ def test_the_http_sink_of_its_page_sends_the_rows(system: Standing) -> None:
     assert sent.headers["authorization"] == "Bearer another-token-of-the-tests"
 
 
-def test_the_rabbitmq_tool_and_sink_of_their_pages_publish(system: Standing, broker: RabbitNode) -> None:
+def test_the_rabbitmq_tool_and_sink_of_their_pages_publish(system: Standing, broker: Room) -> None:
     system.keep("shop_broker", "rabbitmq", url=broker.url)
     asyncio.run(_declared(broker.url))
 

@@ -11,7 +11,7 @@ from tests.support.system import System, running_system
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """Give private servers on which nothing runs yet."""
+    """Give a part of its own of the servers; nothing runs on them yet."""
     with running_system(tmp_path_factory.mktemp("system")) as found:
         yield found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from shared.broker.rabbit import RabbitBroker
 from shared.broker.rabbit_link import RabbitSettings
 from shared.broker.topology import jobs_queue
 from tests.support.postgres import fetch, finished
-from tests.support.system import System, pause, without_gaps
+from tests.support.system import OwnServers, System, pause, system_on_own_servers, without_gaps
 
 pytestmark = pytest.mark.timeout(280)
 
@@ -28,6 +29,13 @@ workflow:
       - name: work
         kind: noop
 """
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnServers]:
+    """Give private servers on which nothing runs yet."""
+    with system_on_own_servers(tmp_path_factory.mktemp("system")) as found:
+        yield found
 
 
 def checked(system: System, execution: str, size: int) -> list[dict[str, Any]]:
@@ -53,25 +61,25 @@ def scheduled(system: System, execution: str, count: int) -> None:
     raise AssertionError(f"not {count} jobs were published:\n{system.logs()}")
 
 
-def test_rabbitmq_killed_and_restarted_delays_what_it_held_and_loses_nothing(system: System) -> None:
+def test_rabbitmq_killed_and_restarted_delays_what_it_held_and_loses_nothing(system: OwnServers) -> None:
     system.start_all()
     execution = system.submit(DELAYED)
     scheduled(system, execution, 60)
 
-    system.rabbit.kill()
-    system.rabbit.start()
+    system.node.kill()
+    system.node.start()
 
     checked(system, execution, 60)
 
 
-def test_rabbitmq_wiped_is_refilled_from_postgres(system: System) -> None:
+def test_rabbitmq_wiped_is_refilled_from_postgres(system: OwnServers) -> None:
     system.start_all()
     execution = system.submit(DELAYED, {"size": 300, "delay": 4})
     scheduled(system, execution, 300)
 
-    system.rabbit.kill()
-    system.rabbit.wipe()
-    system.rabbit.start()
+    system.node.kill()
+    system.node.wipe()
+    system.node.start()
 
     checked(system, execution, 300)
     proofs = "SELECT DISTINCT payload->>'proof' FROM redrive.event WHERE execution_id = $1::uuid AND type = $2"
@@ -79,7 +87,7 @@ def test_rabbitmq_wiped_is_refilled_from_postgres(system: System) -> None:
     assert "the broker was wiped or replaced" in [row[0] for row in found]
 
 
-def test_postgres_killed_and_restarted_again_and_again_only_takes_time(system: System) -> None:
+def test_postgres_killed_and_restarted_again_and_again_only_takes_time(system: OwnServers) -> None:
     system.start_all()
     execution = system.submit(DELAYED, {"size": 40, "delay": 1})
     for _ in range(2):

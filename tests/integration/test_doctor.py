@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,8 @@ Doctor = Callable[..., tuple[int, dict[str, list[dict[str, Any]]]]]
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[rabbit.RabbitNode]:
-    found = rabbit.new_node()
-    yield found
-    found.remove()
+def node() -> rabbit.Room:
+    return rabbit.Room()
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ async def _ignored(_: Any) -> None:
     """Do nothing with a message."""
 
 
-def on_the_node(node: rabbit.RabbitNode, work: Callable[[Any], Any]) -> None:
+def on_the_node(node: rabbit.Room, work: Callable[[Any], Any]) -> None:
     async def done() -> None:
         connection = await aio_pika.connect(node.url)
         async with connection:
@@ -67,7 +65,7 @@ def on_the_node(node: rabbit.RabbitNode, work: Callable[[Any], Any]) -> None:
 
 
 def test_what_is_missing_is_declared_and_what_was_changed_is_named(
-    examine: Doctor, node: rabbit.RabbitNode, database: str
+    examine: Doctor, node: rabbit.Room, database: str
 ) -> None:
     words = ("--database", database, "--amqp", node.url)
 
@@ -103,7 +101,7 @@ def test_what_is_missing_is_declared_and_what_was_changed_is_named(
 
 
 def test_a_pool_with_work_and_no_consumer_is_a_problem_and_one_with_a_consumer_is_not(
-    examine: Doctor, node: rabbit.RabbitNode, database: str
+    examine: Doctor, node: rabbit.Room, database: str
 ) -> None:
     async def fill() -> None:
         store = PostgresStore.connect(database)
@@ -133,14 +131,14 @@ def test_a_pool_with_work_and_no_consumer_is_a_problem_and_one_with_a_consumer_i
 
 
 def test_a_broker_that_blocks_publishers_is_a_problem_until_the_alarm_is_over(
-    examine: Doctor, node: rabbit.RabbitNode
+    examine: Doctor, node: rabbit.Room
 ) -> None:
     examine("--amqp", node.url, "--fix")
-    node.control("set_vm_memory_high_watermark", "0.000001")
+    rabbit.shared_node().control("set_vm_memory_high_watermark", "0.000001")
     try:
         blocked = examine("--amqp", node.url)
     finally:
-        node.control("set_vm_memory_high_watermark", "absolute", "512MB")
+        rabbit.shared_node().control("set_vm_memory_high_watermark", "absolute", "512MB")
 
     assert blocked[0] == 1
     assert "blocks publishers" in blocked[1]["broker"][0]["found"]

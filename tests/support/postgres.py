@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import tempfile
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -71,8 +73,17 @@ def private_database(server: PrivatePostgres, template: str = "template1") -> It
             finished(execute(server.url(), f'DROP DATABASE "{name}" WITH (FORCE)'))
 
 
+@cache
+def shared_server() -> PrivatePostgres:
+    """Return the server that the tests of this process have in common, started at first use and ended with it."""
+    ending = ExitStack()
+    atexit.register(ending.close)
+    return ending.enter_context(private_server())
+
+
+@cache
 def migrated_template(server: PrivatePostgres) -> str:
-    """Make a migrated database to copy, and return its name."""
+    """Make a migrated database to copy, once for each server, and return its name."""
     finished(execute(server.url(), f'CREATE DATABASE "{TEMPLATE}"'))
     finished(upgrade(server.url(TEMPLATE)))
     return TEMPLATE

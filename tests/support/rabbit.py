@@ -37,6 +37,11 @@ log.file.level = warning
 """
 
 
+MAKE_ROOM = """\
+Name = <<"{name}">>, All = <<".*">>, By = <<"tests">>,
+rabbit_vhost:add(Name, By), rabbit_auth_backend_internal:set_permissions(<<"guest">>, Name, All, All, All, By).
+"""
+
 # A dead letter that its target did not confirm is sent again after this long. Three minutes is the default, and a node
 # that was killed often needs it: it forwards before all its queues are back.
 ADVANCED = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 3000}]}].\n"
@@ -240,6 +245,28 @@ class Wire:
             pass
         finally:
             sink.close()
+
+
+class Room:
+    """A part of the shared node for one module: its own queues, under an address of its own."""
+
+    def __init__(self) -> None:
+        self._node = shared_node()
+        self._name = f"room-{uuid4().hex[:12]}"
+        self._node.control("eval", MAKE_ROOM.format(name=self._name))
+
+    @property
+    def url(self) -> str:
+        """Return the address for a client."""
+        return f"{self._node.url}{self._name}"
+
+    def control(self, *arguments: str) -> str:
+        """Run rabbitmqctl against this part of the node and return what it prints."""
+        return self._node.control(*arguments, "-p", self._name)
+
+    def log(self) -> str:
+        """Return what the node wrote about itself."""
+        return self._node.log()
 
 
 @cache

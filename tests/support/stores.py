@@ -18,10 +18,9 @@ from tests.support.storing import TickingClock
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PrivatePostgres]:
+def postgres_server() -> PrivatePostgres:
     """Give a running server that all tests of this process share."""
-    with postgres.private_server() as server:
-        yield server
+    return postgres.shared_server()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
@@ -17,8 +17,8 @@ from typing import IO, Any
 import httpx
 
 from shared.runtime.embedded import PrivatePostgres
-from tests.support.postgres import migrated_template, private_database, private_server
-from tests.support.rabbit import RabbitNode, new_node
+from tests.support.postgres import migrated_template, private_database, private_server, shared_server
+from tests.support.rabbit import RabbitNode, Room, new_node
 
 KEY = "a-key-for-tests-only"
 READY_WITHIN_S = 60.0
@@ -72,10 +72,9 @@ class Process:
 
 
 class System:
-    """Servers and services that a test starts, kills, restarts and asks."""
+    """Services that a test starts, kills, restarts and asks, on a database and a broker."""
 
-    def __init__(self, postgres: PrivatePostgres, database_url: str, rabbit: RabbitNode, folder: Path) -> None:
-        self.postgres = postgres
+    def __init__(self, database_url: str, rabbit: Room | RabbitNode, folder: Path) -> None:
         self.database_url = database_url
         self.rabbit = rabbit
         self.folder = folder
@@ -202,6 +201,15 @@ class System:
         self.end_services()
 
 
+class OwnServers(System):
+    """A system whose servers are its own, to kill and to wipe."""
+
+    def __init__(self, postgres: PrivatePostgres, database_url: str, node: RabbitNode, folder: Path) -> None:
+        super().__init__(database_url, node, folder)
+        self.postgres = postgres
+        self.node = node
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.socket() as found:
@@ -217,14 +225,21 @@ def pause() -> None:
 
 @contextmanager
 def running_system(folder: Path) -> Iterator[System]:
-    """Give a system without services on servers of its own; everything is ended afterwards."""
+    """Give a system without services, with a part of its own of the servers of this process."""
+    postgres = shared_server()
+    with private_database(postgres, migrated_template(postgres)) as url, closing(System(url, Room(), folder)) as system:
+        yield system
+
+
+@contextmanager
+def system_on_own_servers(folder: Path) -> Iterator[OwnServers]:
+    """Give a system without services on servers that it may kill and wipe; everything is ended afterwards."""
     with private_server() as postgres, private_database(postgres, migrated_template(postgres)) as url:
         node = new_node()
-        system = System(postgres, url, node, folder)
         try:
-            yield system
+            with closing(OwnServers(postgres, url, node, folder)) as system:
+                yield system
         finally:
-            system.close()
             node.remove()
 
 
