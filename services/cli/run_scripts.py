@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from shared.language.diagnostics import Diagnostic, Report, Severity
 from shared.language.nodes import Entry, Mapping, Node, Scalar, Sequence, has_template, text_of
@@ -12,7 +13,7 @@ from shared.language.parse import parse
 from shared.language.place import Place, lines_of
 
 MOST_BYTES = 1024 * 1024
-KEYS = ("file", '"file"', "'file'")
+KEYS = tuple(quoted for key in ("file", "uri") for quoted in (key, f'"{key}"', f"'{key}'"))
 
 Find = Callable[[str], str]
 """Returns what a script file holds; raises ValueError that says why it cannot."""
@@ -27,12 +28,12 @@ class Inlined:
 
 
 def inline_scripts(text: str, file: str, find: Find) -> Inlined:
-    """Return a playbook with `script: {file: …}` replaced by the script itself, on the same line."""
+    """Return a playbook with every script that is a file replaced by the script itself, on the same line."""
     root = parse(text, Report(file))
     problems: list[Diagnostic] = []
     edits: dict[Place, tuple[Entry, str]] = {}
     for entry in _files(root):
-        name = text_of(entry.value)
+        name = _file_name(entry)
         try:
             if name is None or has_template(entry.value):
                 raise ValueError("a script's file is a plain name; expressions are not known before the run")
@@ -71,16 +72,31 @@ def beside(file: str) -> Find:
 
 
 def _files(node: Node | None) -> Iterator[Entry]:
-    """Give every `file` of a `script` of a python task."""
+    """Give the `file` of every `script` of a python task, or the `uri` that stands for one."""
     if isinstance(node, Sequence):
         for item in node.items:
             yield from _files(item)
     if isinstance(node, Mapping):
         script = node.get("script")
-        if text_of(node.get("kind")) == "python" and isinstance(script, Mapping) and (entry := script.entry("file")):
-            yield entry
+        if "python" in (text_of(node.get("kind")), text_of(node.get("tool"))) and isinstance(script, Mapping):
+            yield from (entry for entry in script.entries if _is_file(entry))
         for each in node.entries:
             yield from _files(each.value)
+
+
+def _is_file(entry: Entry) -> bool:
+    is_address = entry.key == "uri" and not has_template(entry.value) and _file_name(entry) is not None
+    return entry.key == "file" or is_address
+
+
+def _file_name(entry: Entry) -> str | None:
+    """Return the file that an entry names; an address of another kind is none."""
+    name = text_of(entry.value)
+    if name is None or entry.key == "file":
+        return name
+    if name.startswith("file:///"):
+        return unquote(name.removeprefix("file://"))
+    return None if "://" in name else name
 
 
 def _finding(file: str, place: Place, message: str) -> Diagnostic:

@@ -95,9 +95,7 @@ PARAMS = Either(
     (Case(is_list, ListOf(ANY)), Case(is_mapping, MapOf(ANY)), Case(is_scalar, EXPRESSION)),
 )
 MAPPING = Either("a mapping or an expression", (Case(is_mapping, MapOf(ANY)), Case(is_scalar, EXPRESSION)))
-STATEMENTS = Either(
-    "a list of texts, or an expression", (Case(is_list, ListOf(TEXT, at_least=1)), Case(is_scalar, EXPRESSION))
-)
+STATEMENTS = Either("a text or a list of texts", (Case(is_list, ListOf(TEXT, at_least=1)), Case(is_scalar, TEXT)))
 STATUSES = Either(
     "a status, a class such as '2xx', or a list of them",
     (Case(is_list, ListOf(STATUS, "a list of statuses", at_least=1)), Case(is_scalar, STATUS)),
@@ -128,7 +126,7 @@ HTTP = Kind(
 )
 SQL_FIELDS: dict[str, Field] = {
     "command": Field(TEXT, "One statement, or several.", aliases=("query", "sql")),
-    "commands": Field(STATEMENTS, "Statements run in order."),
+    "commands": Field(STATEMENTS, "Statements run in order: a list, or one text."),
     "params": Field(PARAMS, "Parameters of the statement."),
 }
 POSTGRES = Kind(

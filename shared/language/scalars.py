@@ -48,7 +48,7 @@ def _is_condition(value: ScalarValue) -> bool:
 
 
 def _condition_hint(value: ScalarValue) -> str | None:
-    if isinstance(value, str) and value.strip():
+    if isinstance(value, str) and value.strip() and "\n" not in value:
         return f'write it as an expression: "{{{{ {value.strip()} }}}}"'
     return None
 

@@ -72,6 +72,14 @@ async def test_the_rows_of_the_last_statement_that_returns_rows_are_the_result(t
     assert outcome.extras["duckdb"] == {"row_count": 2, "changed": 4}
 
 
+async def test_commands_may_be_one_text(tool: DuckdbTool) -> None:
+    outcome = await ran(
+        tool, commands="CREATE TABLE t AS SELECT range AS i FROM range(5);\nSELECT sum(i)::INT AS s FROM t;"
+    )
+
+    assert outcome.result == [{"s": 10}]
+
+
 async def test_commands_run_in_order_and_returning_gives_rows(tool: DuckdbTool) -> None:
     outcome = await ran(
         tool, commands=["CREATE TABLE t (a INTEGER)", "INSERT INTO t VALUES (1), (2) RETURNING a * 2 AS double"]

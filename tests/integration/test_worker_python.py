@@ -510,9 +510,10 @@ async def of_script(script: dict[str, str], root: Path | None, fetch: HttpTool |
 async def test_a_script_is_a_file_below_the_folder_of_the_operator(scripts: Path) -> None:
     by_file = await of_script({"file": "jobs/add.py"}, scripts, input={"a": 1})
     by_uri = await of_script({"uri": (scripts / "jobs" / "add.py").as_uri()}, scripts, input={"a": 2})
+    by_name = await of_script({"uri": "jobs/add.py"}, scripts, input={"a": 3})
     failed = await of_script({"file": "jobs/add.py"}, scripts, input={"a": -1})
 
-    assert (by_file.result, by_uri.result) == (2, 3)
+    assert (by_file.result, by_uri.result, by_name.result) == (2, 3, 4)
     assert 'File "jobs/add.py", line 3, in main' in failed.extras["py"]["traceback"]
 
 
@@ -522,6 +523,7 @@ async def test_a_script_is_a_file_below_the_folder_of_the_operator(scripts: Path
         ({"file": "../outside.py"}, "is not below REDRIVE_SCRIPTS_ROOT"),
         ({"file": "link.py"}, "is not below REDRIVE_SCRIPTS_ROOT"),
         ({"file": "/etc/passwd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
+        ({"uri": "../outside.py"}, "is not below REDRIVE_SCRIPTS_ROOT"),
         ({"uri": "file:///etc/passwd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
         ({"uri": "file:///etc%2Fpasswd"}, "is not below REDRIVE_SCRIPTS_ROOT"),
         ({"file": "jobs/none.py"}, "there is no script 'jobs/none.py'"),

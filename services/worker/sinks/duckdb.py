@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import duckdb
-from pydantic import BeforeValidator
 from typing_extensions import override
 
 from services.worker.sinks.duckdb_opening import failed, opened
@@ -18,7 +17,7 @@ from services.worker.sinks.file_places import PlaceError, Places
 from services.worker.sinks.file_turns import TURNS, Stop, Threads
 from services.worker.sinks.port import Sink, SinkError, Write, Written
 from services.worker.sinks.rows import Row, columns_of, rows_of
-from services.worker.tools.configs import BadConfigError, Config, read_config
+from services.worker.tools.configs import BadConfigError, Config, Texts, read_config
 from shared.runtime.crashpoints import crash_point
 
 MARKER = "redrive_sink_marker"
@@ -28,10 +27,6 @@ WAIT_S = 10.0
 _STAGED = "redrive_staged"
 
 
-def _names(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
 class DuckdbSinkConfig(Config):
     """What a `duckdb` sink may say."""
 
@@ -39,7 +34,7 @@ class DuckdbSinkConfig(Config):
     table: str
     auth: Any = None
     mode: Literal["append", "upsert", "replace"] = "append"
-    key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    key: Texts = ()
     data: Any = None
 
 

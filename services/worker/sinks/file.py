@@ -9,10 +9,9 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import duckdb
-from pydantic import BeforeValidator
 from typing_extensions import override
 
 from services.worker.sinks import file_csv, file_jsonl, file_parquet
@@ -22,7 +21,7 @@ from services.worker.sinks.file_turns import TURNS, Stop, Threads
 from services.worker.sinks.file_writing import append, fill_with, swap
 from services.worker.sinks.port import Sink, SinkError, Write, Written
 from services.worker.sinks.rows import Row, columns_of, rows_of
-from services.worker.tools.configs import BadConfigError, Config, read_config
+from services.worker.tools.configs import BadConfigError, Config, Texts, read_config
 
 WAIT_S = 30.0
 PART_IN_WORK = ".part.redrive-new"
@@ -36,20 +35,13 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _MAY_PASS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE})
 
 
-def _names(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-
-
 class FileSinkConfig(Config):
     """What a `file` sink may say."""
 
     path: str
     format: Format | None = None
     mode: Mode = "append"
-    key: Names = ()
+    key: Texts = ()
     data: Any = None
 
 

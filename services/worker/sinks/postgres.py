@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator
 from typing_extensions import override
 
 from services.worker.keychain import CredentialError
@@ -15,7 +14,7 @@ from services.worker.sinks.postgres_loading import Load, Mode
 from services.worker.sinks.postgres_marker import claim, make_marker_table, note_rows, noted_rows, prune
 from services.worker.sinks.postgres_table import columns_for, look_up
 from services.worker.sinks.rows import Row, columns_of, rows_of
-from services.worker.tools.configs import BadConfigError, Config, bad_config, read_config
+from services.worker.tools.configs import BadConfigError, Config, Texts, bad_config, read_config
 from services.worker.tools.postgres_address import Address, address_of, address_of_dsn
 from services.worker.tools.postgres_errors import failure_of
 from services.worker.tools.postgres_pools import (
@@ -32,10 +31,6 @@ _NO_CONSTRAINT = "42P10"
 _LINE = re.compile(r"COPY \S+, line (\d+)")
 
 
-def _names(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class PostgresSinkConfig(Config):
     """What a `postgres` sink may say besides its data."""
 
@@ -43,7 +38,7 @@ class PostgresSinkConfig(Config):
     dsn: str | None = None
     table: str
     mode: Mode = "append"
-    key: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    key: Texts = ()
 
 
 class PostgresSink(Sink):

@@ -67,6 +67,10 @@ def _parse_seconds(value: object) -> float:
         raise ValueError("a duration is a number of seconds, or a text such as 500ms or 2m") from None
 
 
+def _texts(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 def _said(place: tuple[int | str, ...], message: str) -> str:
     where = ".".join(str(part) for part in place)
     message = message.removeprefix("Value error, ")
@@ -75,3 +79,4 @@ def _said(place: tuple[int | str, ...], message: str) -> str:
 
 Seconds = Annotated[float, BeforeValidator(_parse_seconds)]
 Size = Annotated[int, BeforeValidator(parse_size)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from services.worker.sinks.file_places import PlaceError, Places
 from services.worker.sinks.file_turns import TURNS
-from services.worker.tools.configs import BadConfigError, Config, bad_config, read_config
+from services.worker.tools.configs import BadConfigError, Config, Texts, bad_config, read_config
 from services.worker.tools.duckdb_attach import MEMORY, Attach, Attached, attached_of, file_of
 from services.worker.tools.port import Call, Tool
 from services.worker.tools.process import CannotStartError, Ended, Limits, Order, Processes
@@ -32,7 +32,7 @@ class DuckdbConfig(Config):
     database: str | None = None
     auth: Any = None
     command: str | None = None
-    commands: tuple[str, ...] | None = None
+    commands: Texts | None = None
     params: list[Any] | dict[str, Any] | None = None
     attach: tuple[Attach, ...] = ()
     timeout: Any = None

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator
 from typing_extensions import override
 
-from services.worker.tools.configs import BadConfigError, Config, Seconds, bad_config, read_config
+from services.worker.tools.configs import BadConfigError, Config, Seconds, Texts, bad_config, read_config
 from services.worker.tools.port import Call, Tool
 from services.worker.tools.postgres_address import Address, address_of, address_of_dsn
 from services.worker.tools.postgres_errors import failure_of
@@ -29,10 +28,6 @@ from shared.contracts.outcomes import Failure, Outcome, failure, success
 MAX_STATEMENTS = 1000
 
 
-def _texts(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class PostgresTimeouts(Config):
     """How long the parts of a call may take."""
 
@@ -47,7 +42,7 @@ class PostgresConfig(Config):
     auth: Any = None
     dsn: str | None = None
     command: str | None = None
-    commands: Annotated[tuple[str, ...], BeforeValidator(_texts)] | None = None
+    commands: Texts | None = None
     params: list[Any] | dict[str, Any] | None = None
     fetch: Fetch = "rows"
     timeout: PostgresTimeouts = PostgresTimeouts()

@@ -57,6 +57,8 @@ class Scripts:
         if script.uri is None:
             raise bad_config("python", "script: one of uri, file and inline is needed")
         parts = urlsplit(script.uri)
+        if "://" not in script.uri:
+            return await asyncio.to_thread(self._read, script.uri)
         if parts.scheme == "file" and parts.netloc in ("", "localhost"):
             return await asyncio.to_thread(self._read, unquote(parts.path))
         if parts.scheme in ("http", "https"):

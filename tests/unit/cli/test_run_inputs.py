@@ -81,6 +81,28 @@ def test_scripts_take_the_place_of_their_files_and_every_line_stays_where_it_was
     assert "\\u2028" in made.text
 
 
+@pytest.mark.parametrize(
+    ("script", "asked"),
+    [
+        ("uri: jobs/one.py", "jobs/one.py"),
+        ("uri: file:///srv/my%20jobs/one.py", "/srv/my jobs/one.py"),
+        ("uri: 'https://host/one.py'", None),
+        ("uri: '{{ workload.script }}'", None),
+    ],
+)
+def test_an_address_of_a_file_is_read_and_another_one_is_left_to_the_worker(script: str, asked: str | None) -> None:
+    found: list[str] = []
+
+    made = inline_scripts(
+        f"apiVersion: redrive.io/v1\nworkflow:\n  - {{ step: a, tool: python, script: {{ {script} }} }}\n",
+        "p.yaml",
+        lambda name: found.append(name) or "result = 1",  # type: ignore[func-returns-value]
+    )
+
+    assert (found, made.problems) == ([] if asked is None else [asked], ())
+    assert ("inline" in made.text) == (asked is not None)
+
+
 def test_a_script_reads_back_as_it_was() -> None:
     import yaml
 
