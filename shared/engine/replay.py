@@ -41,18 +41,22 @@ class Difference:
 def replay(program: Program, log: Sequence[Event], values: Values | None = None) -> list[Difference]:
     """Return where decisions taken again differ from the recorded ones; nothing, if they are all the same."""
     known = values or KnownValues()
-    state = State(log[0].execution_id) if log else State("")
+    # The one follows the log, the other decides; they go the same way until a decision differs.
+    recorded, deciding = (State(log[0].execution_id if log else "") for _ in range(2))
     out: list[Difference] = []
     at = 0
     while at < len(log):
         end = _end_of_decision(log, at)
         stimulus = _stimulus(log[at])
         if stimulus is None:
-            out.append(_unexpected(log[at]))
+            found = [_unexpected(log[at])]
         else:
-            out.extend(_compared(program, state, stimulus, log[at:end], known))
+            found = _compared(program, deciding, stimulus, log[at:end], known)
         for event in log[at:end]:
-            evolve(state, event)
+            evolve(recorded, event)
+        if found:
+            deciding = copy_of(recorded)
+        out.extend(found)
         at = end
     return out
 
@@ -99,7 +103,7 @@ def _compared(
     now = next((e.occurred_at for e in recorded if e.source == SOURCE), recorded[0].occurred_at)
     assert now is not None
     world = World(now, SeededChance(state.execution_id), values)
-    replayed = decide(program, copy_of(state), stimulus, world).events
+    replayed = decide(program, state, stimulus, world).events
     out: list[Difference] = []
     for index in range(max(len(recorded), len(replayed))):
         before = recorded[index] if index < len(recorded) else None
