@@ -101,7 +101,7 @@ class Processes:
     async def room(self) -> AsyncIterator[Room]:
         """Give a folder, and a user if that is possible, that nobody else has meanwhile."""
         async with self._few:
-            folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="redrive-")
+            folder = tempfile.mkdtemp(prefix="redrive-")  # at once: a folder that nobody waits for is not removed
             place = self._places.pop()
             try:
                 yield Room(self._forge, folder, -1 if self._first_uid is None else self._first_uid + place)
