@@ -126,8 +126,10 @@ class Bench:
     def cpu_s(self) -> dict[str, float]:
         """Return the processor time that each service, Postgres and RabbitMQ used so far."""
         found = {name: sum(map(_cpu_s, pids)) for name, pids in self._pids().items()}
-        for name, owner in (("postgres", self.system.postgres._process), ("rabbitmq", self.system.node._server)):
-            found[name] = sum(map(_cpu_s, _tree(owner.pid))) if owner is not None else 0.0
+        postgres = self.system.postgres._process
+        pids = {"postgres": None if postgres is None else postgres.pid, "rabbitmq": self.system.node.pid}
+        for name, pid in pids.items():
+            found[name] = sum(map(_cpu_s, _tree(pid))) if pid is not None else 0.0
         return found
 
     def _pids(self) -> dict[str, list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ LIBRARY = Path("/usr/lib/rabbitmq/bin")
 NAME_SERVER = "epmd"
 STOP_S = 30.0
 START_S = 60.0
+CONTROL_S = 60.0
 LOOK_AGAIN_S = 0.02
 
 CONF = """\
@@ -80,7 +82,8 @@ class PrivateRabbit:
         server = _program("rabbitmq-server")
         self._write_files()
         try:
-            self._names = self._spawn(NAME_SERVER, [_program(NAME_SERVER), "-port", str(self._names_port)])
+            if self._names is None:
+                self._names = self._spawn(NAME_SERVER, [_program(NAME_SERVER), "-port", str(self._names_port)])
             self._server = self._spawn("rabbitmq", [server])
             self._await_ready(time.monotonic() + START_S)
         except BaseException:
@@ -95,6 +98,22 @@ class PrivateRabbit:
         names, self._names = self._names, None
         if names is not None:
             names.stop(within_s=STOP_S)
+
+    def kill(self) -> None:
+        """End the node as a power cut would; its data stays, and `start` takes it up again."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.kill()
+
+    def control(self, *arguments: str) -> str:
+        """Run rabbitmqctl against the node and return what it prints; raises UnavailableError."""
+        command = [_program("rabbitmqctl"), "-q", "-n", NODE, *arguments]
+        done = subprocess.run(
+            command, env=self._environment(), capture_output=True, text=True, timeout=CONTROL_S, check=False
+        )
+        if done.returncode != 0:
+            raise UnavailableError(f"rabbitmqctl {arguments[0]}: {(done.stderr or done.stdout).strip()}")
+        return done.stdout
 
     def log(self) -> str:
         """Return the end of what the node said."""

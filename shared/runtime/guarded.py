@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -63,10 +64,16 @@ class Guarded:
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._pid_file.unlink(missing_ok=True)
+            self.kill()
         return self._process.returncode
+
+    def kill(self) -> None:
+        """End the command and everything it started as a power cut would."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._pid_file.unlink(missing_ok=True)
+        self.ask_to_stop()
 
     def said(self, characters: int = 4000) -> str:
         """Return the end of its output."""

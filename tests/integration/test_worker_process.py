@@ -25,6 +25,7 @@ from shared.contracts.ids import Address, fact_id, job_id
 from shared.contracts.jobs import Job
 from shared.contracts.messages import decode_facts, encode_job
 from shared.contracts.payloads import TaskStarted
+from shared.runtime.embedded_rabbit import free_ports
 from tests.support import rabbit
 from tests.support.eventually import eventually
 from tests.support.repository import ROOT
@@ -169,7 +170,7 @@ async def test_a_job_held_by_a_lease_keeps_no_other_from_other_workers(stage: St
 
 
 async def test_a_worker_says_that_it_is_ready_and_counts(stage: Stage) -> None:
-    port = rabbit._free_ports(1)[0]
+    port = free_ports(1)[0]
     async with (
         stage.worker(REDRIVE_HEALTH_PORT=str(port)),
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,

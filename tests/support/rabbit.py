@@ -4,90 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import shutil
-import signal
-import socket
-import subprocess
 import tempfile
-import time
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
-START_S = 60.0
-STOP_S = 30.0
-LIBRARY = Path("/usr/lib/rabbitmq/bin")
-PROTOCOL = b"AMQP\x00\x00\x09\x01"
-
-# Waits until the tests are over, however they end, and then ends and deletes what they started.
-GUARD = """\
-read -r _
-for group in $(cat "$1/groups"); do kill -KILL "-$group"; done
-rm -rf "$1"
-"""
-
-CONFIG = """\
-listeners.tcp.1 = 127.0.0.1:{port}
-loopback_users.guest = true
-vm_memory_high_watermark.absolute = 512MB
-disk_free_limit.absolute = 32MB
-raft.wal_max_size_bytes = 33554432
-log.file.level = warning
-"""
-
+from shared.runtime.embedded_rabbit import PrivateRabbit
 
 MAKE_ROOM = """\
 Name = <<"{name}">>, All = <<".*">>, By = <<"tests">>,
 rabbit_vhost:add(Name, By), rabbit_auth_backend_internal:set_permissions(<<"guest">>, Name, All, All, All, By).
 """
 
-# A dead letter that its target did not confirm is sent again after this long. Three minutes is the default, and a node
-# that was killed often needs it: it forwards before all its queues are back.
-ADVANCED = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 3000}]}].\n"
-
 
 class RabbitNode:
     """One private node that a test starts, stops, kills and wipes; its address stays the same."""
 
     def __init__(self) -> None:
-        self._home = Path(tempfile.mkdtemp(prefix="redrive-rabbit-"))
-        self._name = f"redrive-{uuid4().hex[:12]}@localhost"
-        self.port, self._distribution_port, self._names_port = _free_ports(3)
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", str(self._home)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._names: subprocess.Popen[bytes] | None = None
-        self._server: subprocess.Popen[bytes] | None = None
-        self.startup_s = 0.0
+        self._folder = Path(tempfile.mkdtemp(prefix="redrive-rabbit-"))
+        self._node = PrivateRabbit(self._folder)
+        self.port = self._node.port
+        self.start, self.stop, self.kill = self._node.start, self._node.stop, self._node.kill
+        self.control = self._node.control
 
     @property
     def url(self) -> str:
         """Return the address for a client."""
         return f"amqp://guest:guest@127.0.0.1:{self.port}/"
 
-    def start(self) -> None:
-        """Start the node and return when it takes connections."""
-        began = time.monotonic()
-        self._write_settings()
-        if self._names is None:
-            self._names = self._spawn("epmd", "-port", str(self._names_port), log="epmd.log")
-        self._server = self._spawn(_script("rabbitmq-server"), log="server.log")
-        (self._home / "groups").write_text(f"{self._names.pid} {self._server.pid}")
-        self._await_ready(began + START_S)
-        self.startup_s = time.monotonic() - began
-
-    def stop(self) -> None:
-        """End the node in good order."""
-        self._end_server(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End the node as a power cut would end it for its clients."""
-        self._end_server(signal.SIGKILL)
+    @property
+    def pid(self) -> int | None:
+        """Return the number of the server's process, if it runs."""
+        return self._node.pids.get("rabbitmq")
 
     def keep_declarations(self) -> None:
         """Have what was declared written to disk now; a kill within some three seconds would half undo it otherwise."""
@@ -95,79 +44,18 @@ class RabbitNode:
 
     def wipe(self) -> None:
         """Forget all data of the node, which must not be running."""
-        assert self._server is None, "the node runs"
-        shutil.rmtree(self._home / "data", ignore_errors=True)
-
-    def control(self, *arguments: str) -> str:
-        """Run rabbitmqctl against the node and return what it prints."""
-        command = [_script("rabbitmqctl"), "-q", "-n", self._name, *arguments]
-        done = subprocess.run(command, env=self._environment(), check=True, capture_output=True, text=True, timeout=60)
-        return done.stdout
+        assert not self._node.is_running, "the node runs"
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
 
     def remove(self) -> None:
         """End everything that was started and delete what it left."""
-        if self._guard.poll() is not None:
-            return
-        _end(self._names, signal.SIGKILL)
-        self._names = None
         self.kill()
-        self._guard.communicate()
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def log(self) -> str:
         """Return what the node wrote about itself."""
-        return "\n".join(path.read_text(errors="replace") for path in sorted(self._home.glob("**/*.log")))
-
-    def _end_server(self, how: signal.Signals) -> None:
-        _end(self._server, how)
-        self._server = None
-        (self._home / "groups").write_text(str(self._names.pid) if self._names else "")
-
-    def _write_settings(self) -> None:
-        (self._home / "rabbitmq.conf").write_text(CONFIG.format(port=self.port))
-        (self._home / "advanced.config").write_text(ADVANCED)
-        (self._home / "rabbitmq-env.conf").touch()
-        (self._home / "enabled_plugins").write_text("[].\n")
-
-    def _environment(self) -> dict[str, str]:
-        home = self._home
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
-        return inherited | {
-            "HOME": str(home),
-            "ERL_EPMD_PORT": str(self._names_port),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": self._name,
-            "RABBITMQ_DIST_PORT": str(self._distribution_port),
-            "RABBITMQ_MNESIA_BASE": str(home / "data"),
-            "RABBITMQ_LOG_BASE": str(home / "log"),
-            "RABBITMQ_CONFIG_FILE": str(home / "rabbitmq.conf"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(home / "advanced.config"),
-            "RABBITMQ_CONF_ENV_FILE": str(home / "rabbitmq-env.conf"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
-            "RABBITMQ_PID_FILE": str(home / "node.pid"),
-            # Schedulers that wait for work in a loop would take the processor from everything else here.
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none +sbwtdcpu none +sbwtdio none",
-        }
-
-    def _spawn(self, *command: str, log: str) -> subprocess.Popen[bytes]:
-        with (self._home / log).open("ab") as out:
-            return subprocess.Popen(
-                command,
-                cwd=self._home,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
-
-    def _await_ready(self, deadline: float) -> None:
-        assert self._server is not None
-        while not _speaks_amqp(self.port):
-            if self._server.poll() is not None or time.monotonic() > deadline:
-                said = self.log()
-                self.kill()
-                raise RuntimeError(f"RabbitMQ did not start:\n{said[-4000:]}")
-            time.sleep(0.02)
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("**/*.log")))
 
 
 class Wire:
@@ -281,41 +169,3 @@ def new_node() -> RabbitNode:
     atexit.register(node.remove)
     node.start()
     return node
-
-
-def _script(name: str) -> str:
-    """Return the script itself; the one on Debian's path changes user and folder."""
-    return str(LIBRARY / name) if LIBRARY.is_dir() else name
-
-
-def _speaks_amqp(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=2) as wire:
-            wire.sendall(PROTOCOL)
-            return bool(wire.recv(1))
-    except OSError:
-        return False
-
-
-def _end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
-    """End a process that leads a session of its own, and whatever it started there."""
-    if process is None:
-        return
-    try:
-        os.killpg(process.pid, how) if how == signal.SIGKILL else process.send_signal(how)
-        process.wait(STOP_S)
-    except ProcessLookupError:
-        pass
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
