@@ -20,7 +20,18 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Let the caller say which server is asked, with which key, and how the answer is written."""
     parser.add_argument("--server", metavar="URL", help=f"REDRIVE_SERVER unless given, else {DEFAULT_SERVER}")
     parser.add_argument("--key", metavar="KEY", help="the key for the server; REDRIVE_API_KEY unless given")
+    add_format_option(parser)
+
+
+def add_format_option(parser: argparse.ArgumentParser) -> None:
+    """Let the caller say how the answer is written."""
     parser.add_argument("-o", "--format", choices=("text", "json"), default="text", help="people's output, or JSON")
+
+
+def address_of(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    """Return which server is asked, and with which key."""
+    server = arguments.server or os.environ.get("REDRIVE_SERVER") or DEFAULT_SERVER
+    return server, arguments.key or os.environ.get("REDRIVE_API_KEY")
 
 
 def ask(name: str, arguments: argparse.Namespace, work: Callable[[ResourcesApi], Awaitable[int]]) -> int:
@@ -31,10 +42,7 @@ def ask(name: str, arguments: argparse.Namespace, work: Callable[[ResourcesApi],
     from services.cli.resources_api import ResourcesApi
 
     async def asked() -> int:
-        api = ResourcesApi(
-            arguments.server or os.environ.get("REDRIVE_SERVER") or DEFAULT_SERVER,
-            arguments.key or os.environ.get("REDRIVE_API_KEY"),
-        )
+        api = ResourcesApi(*address_of(arguments))
         try:
             return await work(api)
         finally:

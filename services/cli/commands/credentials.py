@@ -7,12 +7,12 @@ import os
 from typing import TYPE_CHECKING
 
 from services.cli.exit_codes import ExitCode
-from services.cli.output import complain, print_json, printable
+from services.cli.output import complain, printable
+from services.cli.resources import add_format_option, add_server_options, address_of, say, table
 
 if TYPE_CHECKING:
     from services.cli.credentials_api import CredentialsApi
 
-DEFAULT_SERVER = "http://127.0.0.1:8080"
 KEYS_SETTING = "REDRIVE_CREDENTIAL_KEYS"
 
 
@@ -35,16 +35,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove = actions.add_parser("delete", help="delete a credential", allow_abbrev=False)
     remove.add_argument("name", metavar="NAME")
     for each in (put, listing, remove):
-        each.add_argument("--server", metavar="URL", help=f"REDRIVE_SERVER unless given, else {DEFAULT_SERVER}")
-        each.add_argument("--key", metavar="KEY", help="the key for the server; REDRIVE_API_KEY unless given")
+        add_server_options(each)
     rotation = actions.add_parser(
         "rotate", help="seal everything with the first of the configured keys", allow_abbrev=False
     )
     rotation.add_argument("--database", metavar="URL", help="where; REDRIVE_DATABASE_URL unless given")
     rotation.epilog = f"The keys are those of {KEYS_SETTING} or {KEYS_SETTING}_FILE: the new one first, then the old."
     fresh = actions.add_parser("key", help=f"print a fresh key for {KEYS_SETTING}", allow_abbrev=False)
-    for each in (put, listing, remove, rotation, fresh):
-        each.add_argument("-o", "--format", choices=("text", "json"), default="text", help="people's output, or JSON")
+    for each in (rotation, fresh):
+        add_format_option(each)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,11 +61,7 @@ def _key(arguments: argparse.Namespace) -> int:
     from shared.runtime.sealing import new_key
 
     key = new_key()
-    if arguments.format == "json":
-        print_json({"key": key})
-    else:
-        print(key)
-    return ExitCode.OK
+    return say(arguments, {"key": key}, [key])
 
 
 def _ask(arguments: argparse.Namespace) -> int:
@@ -76,14 +71,12 @@ def _ask(arguments: argparse.Namespace) -> int:
     from services.cli.credential_fields import FieldError, fields_of
     from services.cli.credentials_api import CredentialsApi
 
-    server = arguments.server or os.environ.get("REDRIVE_SERVER") or DEFAULT_SERVER
-    key = arguments.key or os.environ.get("REDRIVE_API_KEY")
     try:
         fields, seen = fields_of(arguments.field, arguments.from_env) if arguments.action == "set" else ({}, [])
         if seen:
             named = ", ".join(map(printable, seen))
             complain(f"redrive credentials: {named} stood on the command line, where others may have seen it")
-        return asyncio.run(_asked(CredentialsApi(server, key), arguments, fields))
+        return asyncio.run(_asked(CredentialsApi(*address_of(arguments)), arguments, fields))
     except FieldError as problem:
         complain(f"redrive credentials: {problem}")
         return ExitCode.INVALID
@@ -96,17 +89,18 @@ async def _asked(api: CredentialsApi, arguments: argparse.Namespace, fields: dic
     try:
         if arguments.action == "set":
             kept = await api.put(arguments.name, arguments.kind, fields)
-            _say(arguments, kept, f"{kept['name']} is kept, sealed with the key {kept['key_id']}")
-        elif arguments.action == "delete":
+            return say(arguments, kept, [f"{kept['name']} is kept, sealed with the key {kept['key_id']}"])
+        if arguments.action == "delete":
             await api.delete(arguments.name)
-            _say(arguments, {"name": arguments.name, "deleted": True}, f"{arguments.name} is deleted")
-        else:
-            items = await api.all()
-            lines = [f"{item['name']}\t{item['kind']}\t{item['key_id']}\t{item['updated_at']}" for item in items]
-            _say(arguments, {"items": items}, "\n".join(lines) or "there are no credentials")
+            return say(
+                arguments, {"name": arguments.name, "deleted": True}, [f"{printable(arguments.name)} is deleted"]
+            )
+        items = await api.all()
+        rows = [(item["name"], item["kind"], item["key_id"], item["updated_at"]) for item in items]
+        lines = table(("name", "kind", "key", "updated"), rows, "there are no credentials")
+        return say(arguments, {"items": items}, lines)
     finally:
         await api.close()
-    return ExitCode.OK
 
 
 def _rotate(arguments: argparse.Namespace) -> int:
@@ -142,18 +136,7 @@ def _rotate(arguments: argparse.Namespace) -> int:
         complain(f"redrive credentials: {problem}")
         return ExitCode.UNREACHABLE
     said = f"{len(done.resealed)} sealed anew with the key {done.key_id}"
-    _say(arguments, {"key_id": done.key_id, "resealed": done.resealed, "unopened": done.unopened}, said)
+    say(arguments, {"key_id": done.key_id, "resealed": done.resealed, "unopened": done.unopened}, [said])
     for reason in done.unopened.values():
         complain(f"redrive credentials: {reason}")
     return ExitCode.CONFLICT if done.unopened else ExitCode.OK
-
-
-def _say(arguments: argparse.Namespace, data: object, text: str) -> None:
-    if arguments.format == "json":
-        print_json(data)
-    else:
-        print("\n".join(_shown(line) for line in text.splitlines()))
-
-
-def _shown(line: str) -> str:
-    return "  ".join(printable(part) for part in line.split("\t"))
