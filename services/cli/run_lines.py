@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.cli.output import printable
-from services.cli.run_words import delay_of, error_text, failed, page_of, place_of, seconds
+from services.cli.run_words import counted_rows, delay_of, error_text, failed, page_of, place_of, seconds, stored
 
 
 def line_of(event: dict[str, Any]) -> str | None:
@@ -51,6 +51,8 @@ def _of_task(event: dict[str, Any], payload: dict[str, Any]) -> str | None:
             return _scheduled(event, payload)
         case "task.processed" if (error := failed(event)) is not None:
             return f"attempt {event.get('attempt') or 1} failed: {error_text(error)}"
+        case "task.processed" if event.get("iteration") is None and (rows := stored(event)) is not None:
+            return f"{counted_rows(rows)} stored"
         case "task.retry_scheduled" if payload.get("retry_type", "on_error") == "on_error":
             attempt = f"attempt {payload.get('next_attempt')} of {payload.get('max_attempts')}"
             return f"again in {seconds(delay_of(event))}, {attempt}"
@@ -85,7 +87,7 @@ def _of_loop(event: dict[str, Any], payload: dict[str, Any]) -> str | None:
             return f"loops over {size} element{'' if size == 1 else 's'}{at_once}"
         case "loop.claimed":
             rows = payload.get("rows") or 0
-            return f"claimed {rows} row{'' if rows == 1 else 's'}" if rows else "nothing left to claim"
+            return f"claimed {counted_rows(rows)}" if rows else "nothing left to claim"
         case "loop.iteration_failed":
             return f"failed: {error_text(payload.get('error'))}"
         case "loop.completed":

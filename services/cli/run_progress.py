@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from services.cli.run_words import delay_of, error_text, failed, page_of
+from services.cli.run_words import delay_of, error_text, failed, page_of, stored
 
 State = Literal["waiting", "running", "done", "failed", "skipped"]
 
@@ -49,6 +49,7 @@ class StepView:
     ended_s: float | None = None
     tasks: dict[str, TaskView] = field(default_factory=dict)
     loop: LoopView | None = None
+    stored: int | None = None
     error: str | None = None
 
 
@@ -78,6 +79,8 @@ class Progress:
             if (step := self.steps.get(frame)) is not None:
                 _step(step, kind, payload, now_s)
                 self._task(step, kind, event, now_s)
+                if kind == "task.processed" and (rows := stored(event)) is not None:
+                    step.stored = (step.stored or 0) + rows
         if kind == "task.processed":
             self.attempts += 1
         if kind == "task.retry_scheduled" and payload.get("retry_type", "on_error") == "on_error":

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from services.cli.run_progress import LoopView, Progress, StepView, TaskView
-from services.cli.run_words import seconds
+from services.cli.run_words import counted_rows, seconds
 
 Line: TypeAlias = list[tuple[str, str]]
 """Pieces of text, each with the name of a style; the texts together are the line."""
@@ -62,6 +62,8 @@ def _step(step: StepView, now_s: float) -> Iterator[Line]:
         line += _bar(step.loop)
     if alone is not None:
         line += _about(alone, now_s)
+    if step.stored is not None:
+        line.append((f"  {counted_rows(step.stored)} stored", "cyan"))
     if step.ended_s is not None and step.ended_s - step.began_s >= 0.05:
         line.append((f"  {seconds(step.ended_s - step.began_s)}", "dim"))
     yield line

@@ -67,3 +67,15 @@ def failed(event: dict[str, Any]) -> dict[str, Any] | None:
     """Return the error of an attempt that ended badly; nothing, if it ended well."""
     outcome = event["payload"].get("outcome") or {}
     return None if outcome.get("status") == "success" else outcome.get("error") or {}
+
+
+def stored(event: dict[str, Any]) -> int | None:
+    """Return how many rows the sink of an attempt stored, if it has one."""
+    meta = (event["payload"].get("outcome") or {}).get("meta") or {}
+    rows = (meta.get("sink") or {}).get("rows")
+    return rows if isinstance(rows, int) else None
+
+
+def counted_rows(count: int) -> str:
+    """Return a number of rows in words."""
+    return f"{count:,} row{'' if count == 1 else 's'}"

@@ -27,9 +27,10 @@ def event(type_: str, node: str | None = None, /, at_s: float = 0.0, **payload: 
     }
 
 
-def attempt(node: str, error: str | None = None, at_s: float = 0.0) -> dict[str, Any]:
-    """Return the end of an attempt."""
-    outcome: dict[str, Any] = {"status": "success", "result": None}
+def attempt(node: str, error: str | None = None, at_s: float = 0.0, stored: int | None = None) -> dict[str, Any]:
+    """Return the end of an attempt, with so many rows in its sink."""
+    meta = {} if stored is None else {"sink": {"kind": "file", "rows": stored, "repeated": False}}
+    outcome: dict[str, Any] = {"status": "success", "result": None, "meta": meta}
     if error is not None:
         outcome = {"status": "error", "error": {"kind": "http", "message": error}}
     return event("task.processed", node, at_s, outcome=outcome)

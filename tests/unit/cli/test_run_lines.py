@@ -28,6 +28,8 @@ def test_a_failed_attempt_and_its_retry_are_two_lines_and_nothing_is_said_of_wha
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (attempt("n~1.n#1", stored=1200), "n: 1,200 rows stored"),
+        (attempt("n~1[3].n#1", stored=1200), None),
         (event("loop.started", "n~1", collection_size=8, mode="parallel", concurrency=3),
          "n: loops over 8 elements, up to 3 at once"),
         (event("loop.started", "n~1", collection_size=1, mode="sequential", concurrency=1), "n: loops over 1 element"),

@@ -42,6 +42,20 @@ def test_a_step_that_ended_says_how_long_it_took() -> None:
     ]
 
 
+def test_what_the_sinks_of_a_step_stored_is_added_up() -> None:
+    progress = after(
+        event("step.started", "n~1"),
+        event("loop.started", "n~1", collection_size=2, mode="parallel", concurrency=2),
+        attempt("n~1[0].n#1", stored=3),
+        event("loop.iteration_completed", "n~1[0]", index=0),
+        attempt("n~1[1].n#1", stored=0),
+        event("loop.iteration_completed", "n~1[1]", index=1),
+        event("step.completed", "n~1"),
+    )
+
+    assert lines(progress)[1] == f"  ✓ n  {'━' * 24} 2/2  3 rows stored"
+
+
 def test_a_loop_is_a_bar_with_what_waits_first_and_its_first_errors() -> None:
     progress = after(
         event("step.started", "n~1"),
