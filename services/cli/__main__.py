@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from services.cli.exit_codes import ExitCode
 
@@ -107,8 +107,8 @@ def _run(name: str, words: list[str]) -> int:
     if name in SERVICES:
         parser.epilog = "What a service needs to know stands in its environment."
         parser.parse_args(words)
-        return int(importlib.import_module(f"services.{name}.__main__").main())
-    command = _load(name)
+        return int(_load(f"services.{name}.__main__").main())
+    command = cast(Command, _load(f"services.cli.commands.{name}"))
     command.add_arguments(parser)
     arguments = parser.parse_args(words)
     from services.cli.output import CannotWrite
@@ -119,11 +119,11 @@ def _run(name: str, words: list[str]) -> int:
         parser.error(str(problem))
 
 
-def _load(name: str) -> Command:
-    """Import a command; the collector rests meanwhile, for loading leaves no garbage and looking for it takes time."""
+def _load(module: str) -> Any:
+    """Import a module; the collector rests meanwhile, for loading leaves no garbage and looking for it takes time."""
     gc.disable()
     try:
-        return cast(Command, importlib.import_module(f"services.cli.commands.{name}"))
+        return importlib.import_module(module)
     finally:
         gc.freeze()
         gc.enable()
