@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from services.ingest.auth import Access, access_of
 from services.ingest.emit import EmittedEvent
@@ -29,8 +29,12 @@ _DESCRIPTIONS = {
     422: "The input is wrong; the errors say where.",
     503: "A server that is needed cannot be reached; try again.",
 }
-# Bodies that endpoints read themselves.
-_OWN_BODIES: tuple[type[BaseModel], ...] = (PlaybookText, EmittedEvent)
+# Bodies that endpoints read or write themselves, so that the framework knows nothing of them.
+_OWN_BODIES: tuple[tuple[type[BaseModel], JsonSchemaMode], ...] = (
+    (PlaybookText, "validation"),
+    (EmittedEvent, "validation"),
+    (ProblemDocument, "serialization"),
+)
 
 
 def problems(*statuses: int, also: dict[int | str, dict[str, Any]] | None = None) -> dict[int | str, dict[str, Any]]:
@@ -38,8 +42,13 @@ def problems(*statuses: int, also: dict[int | str, dict[str, Any]] | None = None
     answers: dict[int | str, dict[str, Any]] = {}
     answers.update(also or {})
     for status in sorted({*statuses, 422, 503}):
-        answers[status] = {"model": ProblemDocument, "description": _DESCRIPTIONS[status]}
+        answers[status] = _problem(status)
     return answers
+
+
+def _problem(status: int) -> dict[str, Any]:
+    content = {MEDIA_TYPE: {"schema": reference_to(ProblemDocument)}}
+    return {"description": _DESCRIPTIONS[status], "content": content}
 
 
 def body(*, required: bool = True, **contents: Any) -> dict[str, Any]:
@@ -74,7 +83,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     )
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    _, own = models_json_schema([(model, "validation") for model in _OWN_BODIES], ref_template=REF)
+    _, own = models_json_schema(_OWN_BODIES, ref_template=REF)
     schemas.update(own.get("$defs", {}))
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}}
     accesses = _accesses(app)
@@ -90,21 +99,14 @@ def _accesses(app: FastAPI) -> dict[str, Access]:
 
 
 def _tell(operation: dict[str, Any], access: Access | None) -> None:
-    """Add what an operation asks of its callers, and give problems their media type."""
+    """Add what an operation asks of its callers."""
     responses: dict[str, Any] = operation["responses"]
     if access is not None:
         operation["security"] = [{"key": []}]
         scopes = " or ".join(sorted(access.scopes | {"admin"}))
         operation["description"] = f"{operation.get('description', '')}\n\nScope: {scopes}.".strip()
         for status in (401, 403):
-            responses[str(status)] = {
-                "description": _DESCRIPTIONS[status],
-                "content": {MEDIA_TYPE: {"schema": reference_to(ProblemDocument)}},
-            }
-    for response in responses.values():
-        content = response.get("content", {})
-        if content.get("application/json", {}).get("schema") == reference_to(ProblemDocument):
-            response["content"] = {MEDIA_TYPE: content["application/json"]}
+            responses[str(status)] = _problem(status)
 
 
 def operation_id(route: Any) -> str:
