@@ -35,8 +35,9 @@ log.file.level = warning
 # A dead letter that its target did not confirm is sent again after this long. Three minutes is the default, and a node
 # that was killed often needs it: it forwards before all its queues are back.
 ADVANCED = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 3000}]}].\n"
-# Schedulers that wait for work in a loop would take the processor from everything else.
-ERLANG_ARGUMENTS = "+sbwt none +sbwtdcpu none +sbwtdio none"
+# Schedulers that wait for work in a loop would take the processor from everything else; and other nodes, which are on
+# the loopback if they are anywhere, are listened for there alone.
+ERLANG_ARGUMENTS = "+sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 
 _PROTOCOL = b"AMQP\x00\x00\x09\x01"
 
