@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run dev docs up down setup rabbitmq test lint types layers check format bench-engine bench-startup bench-templates bench-throughput bench-latency bench-loop bench-delays constraints clean
+.PHONY: help run dev docs up down setup rabbitmq test lint types layers check format bench-engine bench-startup bench-templates bench-throughput bench-latency bench-loop bench-delays bench-compare constraints clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-loop: $(READY) rabbitmq ## time long loops on the whole system; the longes
 
 bench-delays: $(READY) rabbitmq ## time how late retries come, by the ladder alone and by the whole system
 	$(BIN)/python -m bench.delays $(ARGS)
+
+bench-compare: $(READY) rabbitmq ## measure Celery and Prefect beside Redrive, on the same servers; installs them elsewhere
+	$(BIN)/python -m bench.compare $(ARGS)
 
 docs: $(READY) ## bring the generated parts of the documentation up to date
 	$(BIN)/python -m tests.support.reference
