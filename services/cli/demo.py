@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from services.cli.output import called_as
+
 PEOPLE = ("ann", "bob", "eve", "ida", "leo", "mia", "sam", "zoe")
 PAGES = {"": ("p2", ["pen", "ink"]), "p2": ("p3", ["cup", "map"]), "p3": (None, ["key"])}
 
@@ -98,13 +100,16 @@ def demo_service() -> Iterator[str]:
 
 def what_next() -> str:
     """Return what to try after the demonstration."""
-    return """
-What to try next:
-  redrive run examples/tour.yaml --demo -o json       the same for programs
-  redrive run examples/compensation.yaml --demo       a step that fails for good, and what undoes it
-  redrive validate examples/*.yaml                    every mistake with its place
-  redrive test examples/tests/                        playbook tests on simulated time
-  make dev                                            the system stays up, with its API and documentation"""
+    redrive = called_as()
+    ideas = {
+        f"{redrive} run examples/tour.yaml --demo -o json": "the same for programs",
+        f"{redrive} run examples/compensation.yaml --demo": "a step that fails for good, and what undoes it",
+        f"{redrive} validate examples/*.yaml": "every mistake with its place",
+        f"{redrive} test examples/tests/": "playbook tests on simulated time",
+        "make dev": "the system stays up, with its API and documentation",
+    }
+    width = max(map(len, ideas))
+    return "\n".join(["", "What to try next:", *(f"  {idea:<{width}}  {what}" for idea, what in ideas.items())])
 
 
 def _busy() -> Answer:

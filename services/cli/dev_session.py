@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from services.cli.dev_logs import write_one_liners
 from services.cli.exit_codes import ExitCode
-from services.cli.output import complain, wants_colour
+from services.cli.output import called_as, complain, wants_colour
 from shared.errors import ConflictError, RejectedError, UnavailableError
 from shared.runtime.config import SettingsError
 from shared.runtime.lifecycle import stop_on_signals
@@ -81,7 +81,7 @@ Redrive is up at {url} (documentation: {url}/docs)
   broker    {running.broker}
 
 Try:
-  redrive run examples/tour.yaml --demo --server {url}
+  {called_as()} run examples/tour.yaml --demo --server {url}
   curl -s{auth} {url}/api/v1/executions -H 'Content-Type: application/json' \\
        -d '{{"playbook": "apiVersion: redrive.io/v1\\nworkflow: [{{step: hello, tool: noop}}]"}}'
   curl -s{auth} {url}/api/v1/executions

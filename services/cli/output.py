@@ -94,3 +94,16 @@ def _replace(target: str, text: str) -> None:
 def _write(path: str, text: str, mode: str) -> None:
     with open(path, mode, encoding="utf-8", newline="\n") as file:
         file.write(text)
+
+
+def called_as() -> str:
+    """Return how this program is called from here: by its name where the path leads to it, else by its place."""
+    import shutil
+    from pathlib import Path
+
+    if shutil.which("redrive"):
+        return "redrive"
+    place = Path(sys.argv[0])
+    if place.name != "redrive" or not place.is_file():
+        return "redrive"
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from services.cli.exit_codes import ExitCode
-from services.cli.output import complain
+from services.cli.output import called_as, complain
 from services.cli.up_folder import DEFAULT_FOLDER, LOG, LOOK_AGAIN_S, end, holder, prepare, read_state
 from shared.errors import ConflictError, RejectedError, UnavailableError
 
@@ -99,10 +99,10 @@ Redrive is up at {url} (documentation: {url}/docs)
   folder     {folder} (data, *.log, *.pid; started again on it, everything goes on)
 
 Try:
-  redrive run examples/tour.yaml --demo --server {url}
+  {called_as()} run examples/tour.yaml --demo --server {url}
   curl -s {url}/api/v1/executions
 
-'redrive down' (or 'make down') stops it."""
+'{called_as()} down' (or 'make down') stops it."""
 
 
 def _tail(path: Path) -> str:

@@ -1,10 +1,12 @@
 """When there are colours, and what text is safe to print."""
 
 import io
+import sys
+from pathlib import Path
 
 import pytest
 
-from services.cli.output import printable, wants_colour
+from services.cli.output import called_as, printable, wants_colour
 
 
 class Terminal(io.StringIO):
@@ -43,3 +45,24 @@ def test_a_closed_stream_gets_no_colours() -> None:
 
 def test_what_a_terminal_acts_on_is_replaced_one_for_one() -> None:
     assert printable("a\x1b[31mb\nc\u202ed\udc80 é") == "a·[31mb·c·d· é"
+
+
+def test_a_program_that_the_path_does_not_lead_to_is_called_by_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / ".venv" / "bin" / "redrive"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    for word, called in (
+        (".venv/bin/redrive", ".venv/bin/redrive"),
+        (str(program), ".venv/bin/redrive"),
+        ("/elsewhere/pytest", "redrive"),
+    ):
+        monkeypatch.setattr(sys, "argv", [word])
+        assert called_as() == called
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert called_as() == "redrive"
