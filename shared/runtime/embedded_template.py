@@ -42,9 +42,10 @@ class DataTemplate:
                 if _unpacked(self._place, target):
                     return True
                 self._place.unlink(missing_ok=True)  # the next data that is made takes its place
-                return False
         except OSError:
-            return False
+            pass
+        shutil.rmtree(target, ignore_errors=True)
+        return False
 
     def keep(self, data: Path) -> None:
         """Make the data of a server that was stopped the template; what cannot be kept is made again next time."""
@@ -86,12 +87,9 @@ def _packed(source: Path, archive: Path) -> bool:
 
 
 def _unpacked(archive: Path, target: Path) -> bool:
-    """Unpack a folder with owners and modes, all of it or nothing."""
+    """Unpack a folder with owners and modes, and say whether that is all of it."""
     target.mkdir(mode=0o700)
-    if _done("-xpf", str(archive), "-C", str(target)) and (target / "PG_VERSION").is_file():
-        return True
-    shutil.rmtree(target, ignore_errors=True)
-    return False
+    return _done("-xpf", str(archive), "-C", str(target)) and (target / "PG_VERSION").is_file()
 
 
 def _done(*arguments: str) -> bool:

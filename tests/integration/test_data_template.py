@@ -88,6 +88,15 @@ def test_an_archive_that_is_cut_off_is_not_used(folder: Path) -> None:
     assert not template.exists
 
 
+def test_without_the_program_that_unpacks_data_is_made_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = kept_template(folder)
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    assert not template.copy_to(folder / "none")
+    assert not (folder / "none").exists()
+    assert template.exists
+
+
 def test_what_nobody_uses_any_more_is_cleared(folder: Path) -> None:
     cache = folder / "cache"
     cache.mkdir()
